@@ -57,7 +57,8 @@ const corners = (line, left = 0, top = 0) => line.map(([x, y]) => `${left + x},$
  * @param {HTMLElement} place contains the grids @param {import('@preact/signals').Signal<Marks>} marks */
 export function sheet(stage, place, marks) {
   const resized = signal(0);
-  const shown = signal({ grids: /** @type {{grid: Grid, title: string}[]} */ ([]), samples: 0 }); // samples of each, at most
+  const none = /** @type {{grid: Grid, title: string}[]} */ ([]);
+  const shown = signal({ grids: none, samples: 0 }); // samples of each, at most
   new ResizeObserver(() => {
     resized.value += 1;
   }).observe(stage);
@@ -130,7 +131,8 @@ function Picture({ grid, title, laid, marks }) {
   ) => {
     const [[left, top], [to, down]] = [place(0, donor), place(n, m)];
     return html`<rect class="cut" x=${left + x0} y=${top + y0} width=${x1 - x0} height=${y1 - y0} />
-      <line class="way" x1=${left + (x0 + x1) / 2} y1=${top + (y0 + y1) / 2} x2=${to + (u0 + u1) / 2} y2=${down + (v0 + v1) / 2} />`;
+      <line class="way" x1=${left + (x0 + x1) / 2} y1=${top + (y0 + y1) / 2}
+        x2=${to + (u0 + u1) / 2} y2=${down + (v0 + v1) / 2} />`;
   };
   const [hotX, hotY] = hot ? place(hot.n, hot.m) : [0, 0];
   const size = `width:${Math.floor(cell * (grid.aspect || 1) * cols)}px;height:${Math.floor(cell * rows)}px`;
@@ -149,7 +151,7 @@ function Picture({ grid, title, laid, marks }) {
   </div>`;
 }
 
-/** Enlarges a cell. @param {Grid} grid @param {Cell} cell @param {boolean} outlined whether outlines are drawn at first */
+/** Enlarges a cell. @param {Grid} grid @param {Cell} cell @param {boolean} outlined at first */
 function zoom({ side, names, aspect, mosaic, outlines }, { n, m }, outlined) {
   const width = Math.round(side * (aspect || 1));
   const canvas = el('canvas', { width, height: side });

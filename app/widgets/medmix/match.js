@@ -8,7 +8,7 @@ import { download, finder } from '../../static/dom.js';
 import { tidy } from '../../static/fields.js';
 import { fixed, plural } from '../../static/format.js';
 import { underWay } from '../../static/plan.js';
-import { html, show } from '../../static/view.js';
+import { button, html, show } from '../../static/view.js';
 import { Missed } from './measured.js';
 import { outline, pictureOf } from './outline.js';
 import { same } from './presets.js';
@@ -179,7 +179,7 @@ function Panel({ match }) {
   const search = match.search.value;
   const Contents = !search ? Choice : underWay(search.job?.status) ? Progress : Result;
   return html`<div class="top">
-      <h2>Match lesions</h2><button type="button" aria-label="Close" onClick=${() => match.close()}>✕</button>
+      <h2>Match lesions</h2>${button('✕', () => match.close(), { 'aria-label': 'Close' })}
     </div>
     <${Contents} match=${match} search=${search} offered=${match.offered.value} />`;
 }
@@ -189,9 +189,12 @@ function Choice({ match, offered }) {
   const [seconds, setSeconds] = useState('60');
   const chosen = match.chosen.value;
   const tile = (/** @type {string} */ key, /** @type {string} */ src, /** @type {string} */ name) =>
-    html`<button type="button" class="lesion" title=${name} aria-label=${name} aria-pressed=${chosen.has(key)} onClick=${() => match.toggle(key, src)}>
-      <img src=${src} alt="" loading="lazy" width="64" height="64" />
-    </button>`;
+    button(html`<img src=${src} alt="" loading="lazy" width="64" height="64" />`, () => match.toggle(key, src), {
+      class: 'lesion',
+      title: name,
+      'aria-label': name,
+      'aria-pressed': chosen.has(key),
+    });
   const study = encodeURIComponent(match.on.study() || '');
   const pictureOfCase = (/** @type {number} */ id) => `./api/medmix/lesions/${id}/patch.png?study=${study}`;
   const some = () => {
@@ -206,16 +209,17 @@ function Choice({ match, offered }) {
     ),
   ];
   return html`<p class="dim">${TASK}</p>
-    ${tiles.length ? html`<div class="lesions" role="group" aria-label="Lesions">${tiles}</div>` : html`<p>${NO_MASKS}</p>`}
+    ${tiles.length > 0 && html`<div class="lesions" role="group" aria-label="Lesions">${tiles}</div>`}
+    ${!tiles.length && html`<p>${NO_MASKS}</p>`}
     <div class="row">
       <b class="num">${chosen.size} of at most ${offered.most} chosen</b>
-      ${offered.lesions.length > FEW && html`<button type="button" class="link" onClick=${some}>Choose ${FEW} lesions</button>`}
-      <button type="button" class="link outline-own" onClick=${() => match.outline()}>Outline on own image…</button>
+      ${offered.lesions.length > FEW && button(`Choose ${FEW} lesions`, some, { class: 'link' })}
+      ${button('Outline on own image…', () => match.outline(), { class: 'link outline-own' })}
     </div>
     <div class="row">
       <label>Search for<input type="number" min="5" max="3600" aria-label="Seconds to search" value=${seconds}
         onInput=${(/** @type {any} */ event) => setSeconds(event.target.value)} />s</label>
-      <button type="button" class="main" disabled=${!chosen.size} onClick=${() => orToast(match.begin(Number(seconds)))}>Match</button>
+      ${button('Match', () => orToast(match.begin(Number(seconds))), { class: 'main', disabled: !chosen.size })}
     </div>`;
 }
 
@@ -245,7 +249,7 @@ function Progress({ match, search: { id, state, limit, job, count } }) {
     <progress max=${limit} value=${Math.min(spent, limit)} aria-label="Search" />
     ${state && html`<${Distance} match=${match} state=${state} />`}
     <p class="dim">${SCALE}</p>
-    <button type="button" onClick=${() => orToast(stop())}>${state ? 'Stop and keep the best' : 'Stop'}</button>`;
+    ${button(state ? 'Stop and keep the best' : 'Stop', () => orToast(stop()))}`;
 }
 
 /** @param {{match: Match, search: Search}} props */
@@ -254,7 +258,7 @@ function Result({ match, search: { id, state, job, count } }) {
   const choose = () => {
     match.search.value = null;
   };
-  const again = html`<button type="button" class="link" onClick=${choose}>Match other lesions</button>`;
+  const again = button('Match other lesions', choose, { class: 'link' });
   const ended = ENDED[job?.status || ''];
   const error = ended ? ended + (job?.error || '') : '';
   if (!state) return html`<p class="bad">${error || 'The search found no settings.'}</p>${again}`;
@@ -281,8 +285,8 @@ function Result({ match, search: { id, state, job, count } }) {
     ${state.words && html`<p>Settings that mattered: ${state.words}.</p>`}
     ${settings.length > 0 && html`<div class="changed">${settings.map(setting)}</div>`}
     <div class="row">
-      <button type="button" class="main" onClick=${() => orToast(save())}>Save as preset…</button>
-      <button type="button" title="Save settings and their source as JSON" onClick=${() => orToast(saveFile())}>JSON ↓</button>
+      ${button('Save as preset…', () => orToast(save()), { class: 'main' })}
+      ${button('JSON ↓', () => orToast(saveFile()), { title: 'Save settings and their source as JSON' })}
       ${again}
     </div>
     <h3>What would be missed</h3>

@@ -7,7 +7,7 @@ import { orToast } from '../../static/dialogs.js';
 import { action, el, fill, matrix } from '../../static/dom.js';
 import { fixed, percent, seconds, shareOf } from '../../static/format.js';
 import { keep, kept } from '../../static/kept.js';
-import { html } from '../../static/view.js';
+import { button, html } from '../../static/view.js';
 
 const KEY = 'pmsacl.medmix.rates'; // milliseconds per unit of work, by kind
 const UNSAID = 600; // milliseconds before the first message
@@ -156,12 +156,13 @@ export function Missed({ scene }) {
       setBusy(false);
     }
   };
-  const button = (/** @type {string} */ text, look = '') =>
-    html`<button type="button" class=${look} hidden=${busy} onClick=${() => orToast(measure())}>${text}</button>`;
+  const start = (/** @type {string} */ text, look = '') =>
+    button(text, () => orToast(measure()), { class: look, hidden: busy });
   const place = html`<p class="dim" ref=${words} hidden=${!busy} />`;
   if (!found)
-    return html`${place}<p class="dim" hidden=${busy}>Plants such lesions into held-out normals and counts those not flagged.</p>
-      ${button('Measure')}`;
+    return html`${place}
+      <p class="dim" hidden=${busy}>Plants such lesions into held-out normals and counts those not flagged.</p>
+      ${start('Measure')}`;
   const opacities = [...new Set(found.planted.map((row) => row.contrast))].sort((a, b) => b - a);
   const lines = opacities.map((opacity, i) => {
     const rows = found.planted.filter((row) => row.contrast === opacity);
@@ -175,7 +176,8 @@ export function Missed({ scene }) {
   };
   return html`${place}<div ref=${draw} />
     <p class="dim">
-      Share of lesions that “${found.name}” does not flag, by size in % of the side; ${found.planted[0].images} images each.
+      Share of lesions that “${found.name}” does not flag, by size in % of the side;
+      ${` ${found.planted[0].images} images each.`}
     </p>
-    ${button('Measure again', 'link')}`;
+    ${start('Measure again', 'link')}`;
 }

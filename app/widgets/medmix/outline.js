@@ -21,7 +21,8 @@ export function patchOf(line, wide, high, times = 1.5) {
   return { x: from(left + width / 2, wide), y: from(top + height / 2, high), side };
 }
 
-/** Returns the address of a lesion's picture. @param {CanvasImageSource} image @param {Point[]} line @param {number} wide @param {number} high of the image
+/** Returns the address of a lesion's picture. @param {CanvasImageSource} image @param {Point[]} line
+ * @param {number} wide @param {number} high of the image
  * @param {number} [x] @param {number} [y] position of the image in a larger one */
 export function pictureOf(image, line, wide, high, x = 0, y = 0) {
   const canvas = el('canvas', { width: SIDE, height: SIDE });

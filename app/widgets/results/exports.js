@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks';
 import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { el } from '../../static/dom.js';
-import { html } from '../../static/view.js';
+import { button, html } from '../../static/view.js';
 
 const WHOLE = 'Whole study';
 /** The exports and their formats. @type {Record<string, Record<string, string>>} */
@@ -26,6 +26,8 @@ const MASKS = [
   ['readers', 'readers’ newest'],
 ];
 const REMAPPED = 'Names and dates are remapped; burned-in text in images is not';
+const SENT = 'Sends DICOM-SEG, heat maps and DICOM-SR by STOW; “Keep names and dates” applies';
+const BLIND = 'Readers decide before they see the score, heat map and mask';
 const KEPT = 'Names are kept, to move a study between installations';
 
 const ANSWERS = 'rs-answers';
@@ -67,7 +69,8 @@ export function Exports({ study, run, blind, may, warning, link, changed }) {
     if (await orToast(api(`/api/export/${at}/send`, body)))
       toast(`Queued for ${body.server}; see its progress in Training.`, 'good');
   };
-  const which = html`<select aria-label="Masks to export" onChange=${(/** @type {any} */ event) => setMasks(event.target.value)}>
+  const chosen = (/** @type {any} */ event) => setMasks(event.target.value);
+  const which = html`<select aria-label="Masks to export" onChange=${chosen}>
     ${MASKS.map(([value, words]) => html`<option value=${value}>${words}</option>`)}
   </select>`;
   const { text = '', cases = [], servers = [] } = warning || {};
@@ -75,8 +78,10 @@ export function Exports({ study, run, blind, may, warning, link, changed }) {
     may &&
     servers.length > 0 &&
     html`<span class="rs-way">
-      <button title="Sends DICOM-SEG, heat maps and DICOM-SR by STOW; “Keep names and dates” applies" onClick=${send}>Send to</button>
-      <select ref=${server} aria-label="DICOMweb server">${servers.map((name) => html`<option>${name}</option>`)}</select>
+      ${button('Send to', send, { title: SENT })}
+      <select ref=${server} aria-label="DICOMweb server">
+        ${servers.map((name) => html`<option>${name}</option>`)}
+      </select>
     </span>`;
   const way = (/** @type {[string, Record<string, string>]} */ [what, forms]) => html`<span class="rs-way">
     <span class="dim">${what}</span>${Object.entries(forms).map(([kind, words]) => form(what, kind, words))}
@@ -93,11 +98,10 @@ export function Exports({ study, run, blind, may, warning, link, changed }) {
       ${
         may &&
         html`<label class="check" title="A bundle always keeps them">
-            <input type="checkbox" class="rs-named" checked=${named} onChange=${() => setNamed(!named)} />Keep names and dates
+            <input type="checkbox" class="rs-named" checked=${named} onChange=${() => setNamed(!named)} />
+            Keep names and dates
           </label>
-          <button aria-pressed=${blind} title="Readers decide before they see the score, heat map and mask" onClick=${turn}>
-            Blind-first reading: ${blind ? 'on' : 'off'}
-          </button>`
+          ${button(`Blind-first reading: ${blind ? 'on' : 'off'}`, turn, { 'aria-pressed': blind, title: BLIND })}`
       }
     </div>
     <div class="rs-head rs-ways">${kinds.map(way)}</div>

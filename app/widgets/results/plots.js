@@ -1,20 +1,22 @@
 // Figures of the Results tab, as SVG: the ROC curve, Dice by lesion size, the cases from the highest score down.
 import { fixed } from '../../static/format.js';
-import { html } from '../../static/view.js';
+import { button, html } from '../../static/view.js';
 import { num, table } from './tables.js';
 
 /** @param {number} x @param {number} y @param {unknown} what @param {string} [anchor] @param {string} [transform] */
 const text = (x, y, what, anchor = 'middle', transform) =>
   html`<text x=${x} y=${y} text-anchor=${anchor} transform=${transform}>${what}</text>`;
 
-/** Returns the index of the point of a curve nearest to (x, y). @param {number[][]} curve @param {number} x @param {number} y */
+/** Returns the index of the point of a curve nearest to (x, y).
+ * @param {number[][]} curve @param {number} x @param {number} y */
 function nearest(curve, x, y) {
   const far = curve.map((p) => Math.hypot(p[0] - x, p[1] - y));
   return far.indexOf(Math.min(...far));
 }
 
 /** The ROC curve with the operating point, which readers with the right can drag or move by the arrow keys.
- * @param {{figures: Answers.OperatingPoint, place: number | null, moved: ((place: number, done: boolean) => void) | null}} props
+ * @param {{figures: Answers.OperatingPoint, place: number | null,
+ * moved: ((place: number, done: boolean) => void) | null}} props
  * place: of the curve, while the point is moved; moved: null if it cannot be; done: it is released */
 export function Roc({ figures: { roc: curve, point }, place, moved }) {
   const [left, bottom, side] = [36, 264, 250];
@@ -54,8 +56,9 @@ export function Roc({ figures: { roc: curve, point }, place, moved }) {
   };
   return html`<svg ...${drawn}>
     ${frame}<path d=${path} fill="none" stroke="var(--accent)" stroke-width="2" />
-    <circle class="rs-point" cx=${cx} cy=${cy} r="7" fill="var(--warn)" stroke="var(--panel)" stroke-width="2" ...${moves}
-      role=${moved ? 'slider' : 'img'} aria-label="Operating point" aria-valuemin="0" aria-valuemax=${curve.length - 1} aria-valuenow=${now}
+    <circle class="rs-point" cx=${cx} cy=${cy} r="7" fill="var(--warn)" stroke="var(--panel)" stroke-width="2"
+      ...${moves} role=${moved ? 'slider' : 'img'} aria-label="Operating point"
+      aria-valuemin="0" aria-valuemax=${curve.length - 1} aria-valuenow=${now}
       aria-valuetext="sensitivity ${fixed(here[1], 2)}, specificity ${fixed(1 - here[0], 2)}" />
   </svg>`;
 }
@@ -91,13 +94,12 @@ export function diceBySize({ points, groups, of, against }) {
 
 /** @param {Answers.PanelCase[]} cases @param {(id: number) => void} open */
 export function predictions(cases, open) {
-  const button = (/** @type {Answers.PanelCase} */ c) => {
+  const one = (/** @type {Answers.PanelCase} */ c) => {
     const title = `${c.name}: ${c.label}, ${c.flagged ? 'flagged' : 'not flagged'}`;
-    return html`<button type="button" class="rs-case ${c.right ? 'right' : 'wrong'}" title=${title} onClick=${() => open(c.id)}>
-      <img src="./api/case/${c.id}/thumb.png?size=200" alt="" loading="lazy" />
+    const content = html`<img src="./api/case/${c.id}/thumb.png?size=200" alt="" loading="lazy" />
       <span class="num">${fixed(c.score)} · ${c.percentile.toFixed(0)} %</span>
-      <span class="dim">${c.right ? '✓' : '✗'} ${c.label}</span>
-    </button>`;
+      <span class="dim">${c.right ? '✓' : '✗'} ${c.label}</span>`;
+    return button(content, () => open(c.id), { class: `rs-case ${c.right ? 'right' : 'wrong'}`, title });
   };
-  return html`<div class="rs-panel">${cases.map(button)}</div>`;
+  return html`<div class="rs-panel">${cases.map(one)}</div>`;
 }

@@ -7,7 +7,7 @@ import { finder } from '../../static/dom.js';
 import { day, fixed, percent, plural } from '../../static/format.js';
 import { Unscored } from '../../static/plan.js';
 import { Answered, administers, study } from '../../static/store.js';
-import { html, show } from '../../static/view.js';
+import { button, html, show } from '../../static/view.js';
 import { Exports, listen } from './exports.js';
 import { diceBySize, predictions, Roc } from './plots.js';
 import { agreement, believed, changedMinds, detectors, figures, guaranteed, verdicts } from './tables.js';
@@ -19,18 +19,14 @@ const inEffect = ({ words, threshold, reader, created }) =>
 
 const DRAG = 'Drag the dot along the curve, or use the arrow keys; the flags in every list are updated.';
 
-/** @param {string} words @param {() => unknown} act @param {string} [title] @param {boolean} [disabled] */
-const button = (words, act, title, disabled = false) =>
-  html`<button type="button" title=${title} disabled=${disabled} onClick=${act}>${words}</button>`;
-
 /** @param {string} title @param {unknown} content */
 const wide = (title, content) => html`<section class="panel rs-wide"><h2>${title}</h2>${content}</section>`;
 
 /** @param {string | null} of a study */
 const at = (of) => /** @type {const} */ (`/api/results/${encodeURIComponent(of || '')}`);
 
-/** The ROC curve and the threshold. @param {{r: Answers.ResultsOfRun, may: boolean, renew: () => Promise<void>, studio: Page.Studio,
- * guarantee: any}} props may: move the operating point; guarantee: of the limit */
+/** The ROC curve and the threshold. @param {{r: Answers.ResultsOfRun, may: boolean, renew: () => Promise<void>,
+ * studio: Page.Studio, guarantee: any}} props may: move the operating point; guarantee: of the limit */
 function OperatingPoint({ r: { run, labels, chosen, history }, may, renew, studio, guarantee }) {
   const [place, setPlace] = useState(/** @type {number | null} */ (null)); // of the curve, while the point is moved
   const keep = async (/** @type {Record<string, unknown>} */ body) => {
@@ -44,13 +40,15 @@ function OperatingPoint({ r: { run, labels, chosen, history }, may, renew, studi
     if (done) orToast(keep({ source: 'dragged', threshold: labels.cuts[to] }));
   };
   const way = (/** @type {string} */ text, /** @type {string} */ title, /** @type {string} */ source) =>
-    button(text, () => orToast(keep({ source })), title);
+    button(text, () => orToast(keep({ source })), { title });
   const [x, y] = (place !== null && labels.roc?.[place]) || [0, 0];
   const how = may ? DRAG : 'An administrator moves the operating point.';
   return html`<section class="panel">
     <div class="rs-head"><h2>Operating point</h2></div>
     <${Roc} figures=${labels} place=${place} moved=${may ? moved : null} />
-    <p class="num rs-said" role="status">${place !== null && `Sensitivity ${percent(y)}, specificity ${percent(1 - x)}`}</p>
+    <p class="num rs-said" role="status">
+      ${place !== null && `Sensitivity ${percent(y)}, specificity ${percent(1 - x)}`}
+    </p>
     <p class="num rs-chosen">In effect: ${inEffect(chosen)}. Higher scores are flagged.</p>
     ${
       history.length > 1 &&
@@ -135,9 +133,12 @@ export async function mount(root, studio) {
       </div>
       <div class="rs-head">
         <h2>Detectors compared</h2>
-        <select aria-label="Lesion masks" title="The lesion masks that Dice, pixel AUROC and PRO are computed against" value=${r.masks}
-          onChange=${(/** @type {any} */ event) => choose({ masks: event.target.value })}>${Object.entries(kinds).map(option)}</select>
-        ${may && button('Evaluate all', () => orToast(again()), title)}
+        <select aria-label="Lesion masks" value=${r.masks}
+          title="The lesion masks that Dice, pixel AUROC and PRO are computed against"
+          onChange=${(/** @type {any} */ event) => choose({ masks: event.target.value })}>
+          ${Object.entries(kinds).map(option)}
+        </select>
+        ${may && button('Evaluate all', () => orToast(again()), { title })}
       </div>
       ${detectors(r.compared, r.run, chooseRun)}
       <h2>Agreement of readers</h2>
@@ -147,7 +148,7 @@ export async function mount(root, studio) {
     </div>`;
   }
 
-  /** What is still to come of an additional answer, or why it does not. @param {Answered<any, any>} answer @param {string} words */
+  /** Says that an answer is awaited, or why there is none. @param {Answered<any, any>} answer @param {string} words */
   const missing = (answer, words) => html`<p class=${answer.error ? '' : 'dim'}>${answer.error || words}</p>`;
 
   /** @param {{r: Answers.ResultsOfRun, may: boolean}} props */
@@ -158,8 +159,9 @@ export async function mount(root, studio) {
       toast('Planting lesions. The table appears here when it is done.', 'good');
     };
     const title = 'Plants synthetic lesions into held-out normals, counts which are flagged, and compares new images';
-    const plant = may && button('Plant test lesions', () => orToast(planting()), title, awaited.value);
+    const plant = may && button('Plant test lesions', () => orToast(planting()), { title, disabled: awaited.value });
     const found = reliability.value;
+    const dice = sizes.value ? diceBySize(sizes.value) : missing(sizes, 'Reading masks and heat maps…');
     const alarm = found?.changed?.since && `⚠ ${found.changed.words}. The guarantee does not hold for them.`;
     return html`
       ${alarm && html`<div class="rs-wide" role="status"><p class="panel bad">${alarm}</p></div>`}
@@ -169,25 +171,27 @@ export async function mount(root, studio) {
       ${flagged(r, may)}
       ${wide('Predictions by score, highest first', predictions(r.panel, studio.openCase))}
       ${wide('Reliability', found ? believed(found, plant) : missing(reliability, 'Comparing new images…'))}
-      ${wide('Dice by lesion size', sizes.value ? diceBySize(sizes.value) : missing(sizes, 'Reading masks and heat maps…'))}`;
+      ${wide('Dice by lesion size', dice)}`;
   }
 
-  /** The last answer for this study, until the next one arrives. @type {{study: string | null, r: Answers.Results | null}} */
+  /** The last answer for this study, until the next one arrives.
+   * @type {{study: string | null, r: Answers.Results | null}} */
   let last = { study: null, r: null };
   function Whole() {
     if (results.value) last = { study: study.value, r: results.value };
     else if (last.study !== study.value) last = { study: study.value, r: null };
     const { r } = last;
     if (results.error) return html`<p class="panel rs-wide">${results.error}</p>`;
-    if (!study.value || !r) return html`<p class="dim">${study.value ? 'Reading the scores…' : 'Choose a study.'}</p>`;
+    if (!study.value) return html`<p class="dim">Choose a study.</p>`;
+    if (!r) return html`<p class="dim">Reading the scores…</p>`;
     // Until the reader's rights are known the page is an administrator's; it only changes for other readers.
     const may = administers.value !== false;
     const readers =
       () => html`<div class="panel rs-wide"><p class="dim unscored" role="status"><${Unscored} /></p></div>
       ${wide('Agreement of readers', agreement(r.agreement, link))}`;
     return html`${r.run === null ? readers() : html`<${OfRun} r=${r} may=${may} />`}
-      <${Exports} key=${study.value} study=${study.value} run=${r.run} blind=${r.blind} may=${may} warning=${warning.value} link=${link}
-        changed=${() => results.renew()} />`;
+      <${Exports} key=${study.value} study=${study.value} run=${r.run} blind=${r.blind}
+        may=${may} warning=${warning.value} link=${link} changed=${() => results.renew()} />`;
   }
   listen();
   show(finder(root)('.rs-page'), Whole);

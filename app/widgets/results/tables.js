@@ -1,7 +1,7 @@
 // Tables of the Results tab: figures at the threshold, comparisons of detectors and of readers, verdicts, and a run's
 // reliability: what its limit guarantees, what it misses by planted lesions, changed images, calibrated scores.
 import { fixed, percent, plural, shareOf } from '../../static/format.js';
-import { html } from '../../static/view.js';
+import { button, html } from '../../static/view.js';
 
 /** @typedef {Pick<Answers.FleissKappa, 'kappa' | 'low' | 'high'>} Kappa */
 
@@ -28,7 +28,7 @@ export const table = (heads, rows) => html`<table>
 /** A button that shows a run. @param {string} run @param {string} title @param {string | null} now the run whose
  * results are shown @param {(run: string) => void} show */
 const choice = (run, title, now, show) =>
-  html`<button type="button" aria-pressed=${run === now} title="Show the results of this run" onClick=${() => show(run)}>${title}</button>`;
+  button(title, () => show(run), { 'aria-pressed': run === now, title: 'Show the results of this run' });
 
 /** @param {string} title @param {Answers.OperatingPoint} point @param {Record<string, Answers.Share>} [more] */
 export function figures(title, { sensitivity, specificity, ppv, npv }, more = {}) {
@@ -156,7 +156,8 @@ function differing({ of, rows, pictures }) {
 export function believed({ promise, planted, changed, plain, calibration, enough }, plant) {
   const rows = planted.map(({ size, contrast, found: { value, low, high } }) => {
     const [of, least, most] = [value, low, high].map((v) => percent(v, 0));
-    return html`<tr>${[percent(size, 0), percent(contrast, 0), `${of} (${least} to ${most})`].map((words) => num(words))}</tr>`;
+    const cells = [percent(size, 0), percent(contrast, 0), `${of} (${least} to ${most})`];
+    return html`<tr>${cells.map((words) => num(words))}</tr>`;
   });
   const caveat = promise?.caveat || changed?.caveat;
   const dim = (/** @type {string} */ text) => html`<p class="dim">${text}</p>`;

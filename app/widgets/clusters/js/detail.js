@@ -5,7 +5,7 @@ import { useRef, useState } from 'preact/hooks';
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
 import { Answered } from '../../../static/store.js';
-import { html, show } from '../../../static/view.js';
+import { button, html, show } from '../../../static/view.js';
 import { css } from './palette.js';
 
 /** @typedef {import('../clusters.js').ClusterView} ClusterView */
@@ -15,6 +15,7 @@ import { css } from './palette.js';
 const PAGE = 40; // pictures of a selection that are added at once
 const HINT =
   'Click a point to see its image, its score and its nearest neighbours in feature space. Draw a lasso to see many.';
+const OPEN = 'Open this case in Review';
 const FAR = 'Far from every image on this map: its position is unreliable.';
 
 /** Shows the panel, and rings around the neighbours of the point on the map.
@@ -62,10 +63,12 @@ export function showDetail(place, clusters) {
     const refused = point.error || near.error;
     if (at && refused) return html`<p class="dim hint">${refused}</p>`;
     if (!at && points.length > 1)
-      last.current = html`<${Selection} key=${pane.plot.selected} clusters=${clusters} pane=${pane} points=${points} />`;
+      last.current = html`<${Selection} key=${pane.plot.selected} ...${{ clusters, pane, points }} />`;
     else if (!at) last.current = html`<p class="dim hint">${HINT}</p>`;
-    else if (point.value)
-      last.current = html`<${Point} key=${at.address} clusters=${clusters} ...${at} said=${point.value} neighbours=${neighbours()} />`;
+    else if (point.value) {
+      const answers = { said: point.value, neighbours: neighbours() };
+      last.current = html`<${Point} key=${at.address} clusters=${clusters} ...${at} ...${answers} />`;
+    }
     return last.current;
   };
   show(place, Panel);
@@ -74,24 +77,29 @@ export function showDetail(place, clusters) {
 const shown = { heat: signal(true), outline: signal(true) }; // the layers over the image
 
 /** @param {{name: 'heat' | 'outline', title: string}} props */
-const Layer = ({ name, title }) => html`<label class="check">
-  <input type="checkbox" checked=${shown[name].value} onChange=${() => (shown[name].value = !shown[name].value)} /> ${title}
-</label>`;
+function Layer({ name, title }) {
+  const layer = shown[name];
+  const turn = () => {
+    layer.value = !layer.value;
+  };
+  return html`<label class="check"><input type="checkbox" checked=${layer.value} onChange=${turn} /> ${title}</label>`;
+}
 
-/** @param {{clusters: ClusterView, pane: Pane, i: number, address: string, isPlaced: boolean, said: any, neighbours: Neighbour[]}} props
- * said: Answers.PointDetail, or of a placed image its name, set and distance */
+/** @param {{clusters: ClusterView, pane: Pane, i: number, address: string, isPlaced: boolean, said: any,
+ * neighbours: Neighbour[]}} props said: Answers.PointDetail, or of a placed image its name, set and distance */
 function Point({ clusters, pane, i, address, isPlaced, said, neighbours }) {
   const { reading, lesions = 0, outline = [], reviews = [] } = said;
   const about = isPlaced ? { name: said.name, tags: [] } : said.case;
   const name = about?.name || 'case removed';
+  const heat = reading?.has_map && `.${address}/heat.png?fit=${encodeURIComponent(reading.run)}`;
   const isCase = !lesions && about?.split === 'test';
   return html`<div class="head">
       <h2 title=${name}>${name}${lesions > 0 && `, A${String.fromCharCode(0x2080 + lesions)}`}</h2>
-      ${isCase && html`<button type="button" class="small" title="Open this case in Review" onClick=${() => clusters.studio.openCase(said.case_id)}>Review</button>`}
+      ${isCase && button('Review', () => clusters.studio.openCase(said.case_id), { class: 'small', title: OPEN })}
     </div>
     <div class="frame">
       <img class="image" src=".${address}/image.png?side=512" alt=${name} data-case=${said.case_id} data-point=${i} />
-      ${reading?.has_map && shown.heat.value && html`<img class="heat" alt="" src=".${address}/heat.png?fit=${encodeURIComponent(reading.run)}" />`}
+      ${heat && shown.heat.value && html`<img class="heat" alt="" src=${heat} />`}
       ${
         outline.length > 0 &&
         shown.outline.value &&
@@ -101,7 +109,7 @@ function Point({ clusters, pane, i, address, isPlaced, said, neighbours }) {
       }
     </div>
     <div class="layers">
-      ${reading?.has_map && html`<${Layer} name="heat" title="Heat map" />`}
+      ${heat && html`<${Layer} name="heat" title="Heat map" />`}
       ${outline.length > 0 && html`<${Layer} name="outline" title=${lesions ? 'Pasted lesions' : 'Lesion mask'} />`}
     </div>
     <div class="facts">
@@ -119,20 +127,23 @@ function Point({ clusters, pane, i, address, isPlaced, said, neighbours }) {
     <h3>Nearest in feature space</h3>
     <div class="near">${neighbours.map(
       ({ point, distance }) =>
-        html`<${Thumb} pane=${pane} point=${point} title="Distance ${distance.toFixed(4)}" onClick=${() => clusters.click(pane, point, false)}>
+        html`<${Thumb} pane=${pane} point=${point} title="Distance ${distance.toFixed(4)}"
+          onClick=${() => clusters.focus(pane, point)}>
           <span class="num">${distance.toFixed(3)}</span>
         <//>`,
     )}</div>`;
 }
 
-/** A point's picture as a button. @param {{pane: Pane, point: number, children?: any} & Record<string, unknown>} props */
+/** A point's picture as a button.
+ * @param {{pane: Pane, point: number, children?: any} & Record<string, unknown>} props */
 const Thumb = ({
   pane,
   point,
   children,
   ...more
 }) => html`<button type="button" class="thumb" data-point=${point} ...${more}>
-  <img src=".${pane.map.thumb(point)}" alt="" loading="lazy" /><i style="background:${css(pane.plot.colours[point])}" />${children}
+  <img src=".${pane.map.thumb(point)}" alt="" loading="lazy" />
+  <i style="background:${css(pane.plot.colours[point])}" />${children}
 </button>`;
 
 /** @param {NonNullable<Answers.PointDetail['reading']>} reading */
@@ -157,7 +168,8 @@ function Selection({ clusters, pane, points }) {
     ${names[code] === '\u2013' ? 'none' : names[code]} <b class="num">${n.toLocaleString('en')}</b>
   </span>`;
   const tile = (/** @type {number} */ i) => html`<${Thumb} pane=${pane} point=${i} data-case=${pane.map.cases[i]}
-    onClick=${() => clusters.focus(pane, i)} onPointerEnter=${() => clusters.flash(pane, i)} onPointerLeave=${() => clusters.flash(pane, -1)} />`;
+    onClick=${() => clusters.focus(pane, i)}
+    onPointerEnter=${() => clusters.flash(pane, i)} onPointerLeave=${() => clusters.flash(pane, -1)} />`;
   return html`<div class="head"><h2>${points.length.toLocaleString('en')} selected</h2></div>
     <div class="parts">${[...counts].sort((a, b) => b[1] - a[1]).map(part)}</div>
     <${Actions} clusters=${clusters} pane=${pane} points=${points} />
@@ -188,10 +200,10 @@ function Actions({ clusters, pane, points }) {
     if (text) orToast(act('tag', { tag: text }, (d) => `${d.cases} cases tagged \u201c${d.tag}\u201d.`));
   };
   const list = () => orToast(act('worklist', {}, (d) => `${d.cases} cases are on your worklist.`));
+  const title = 'Assign these test cases to you: Review lists them';
   return html`<div class="actions">
     <input ref=${name} type="text" class="tag" placeholder="tag" maxlength="60" aria-label="Tag"
       onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && tag()} />
-    <button type="button" onClick=${tag}>Tag</button>
-    <button type="button" class="worklist" title="Assign these test cases to you: Review lists them" onClick=${list}>Add to worklist</button>
+    ${button('Tag', tag)}${button('Add to worklist', list, { class: 'worklist', title })}
   </div>`;
 }

@@ -2,7 +2,7 @@
 import { useRef } from 'preact/hooks';
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
-import { html } from '../../../static/view.js';
+import { button, html } from '../../../static/view.js';
 
 /** @typedef {import('../clusters.js').ClusterView} ClusterView */
 
@@ -59,18 +59,19 @@ export function Views({ clusters }) {
     orToast(restore(clusters, /** @type {any} */ (state)));
   };
   const line = (/** @type {Answers.SavedView} */ view) => html`<div class="line">
-    <button type="button" class="item" onClick=${() => open(view)}>${view.name}</button>
-    <button type="button" class="small" aria-label="Delete view ${view.name}" onClick=${() => remove(view.id)}>\u00d7</button>
+    ${button(view.name, () => open(view), { class: 'item' })}
+    ${button('\u00d7', () => remove(view.id), { class: 'small', 'aria-label': `Delete view ${view.name}` })}
   </div>`;
   return html`${clusters.views.length ? clusters.views.map(line) : html`<p class="dim">No saved views yet.</p>`}
     <div class="line">
       <input ref=${box} type="text" placeholder="name of this view" maxlength="60" aria-label="Name of this view"
         onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && save()} />
-      <button type="button" onClick=${save}>Save</button>
+      ${button('Save', save)}
     </div>`;
 }
 
-/** Everything needed to restore a view: maps, epochs, cameras, colours, the selection by identity. @param {ClusterView} clusters */
+/** Everything needed to restore a view: maps, epochs, cameras, colours, the selection by identity.
+ * @param {ClusterView} clusters */
 const stateOf = ({ shown, panes, colour, fit, hidden, pointsOf }) => ({
   panes: shown.map((p) => ({ key: p.map.key, time: p.plot.time, camera: { ...p.plot.camera } })),
   colour,
@@ -79,8 +80,7 @@ const stateOf = ({ shown, panes, colour, fit, hidden, pointsOf }) => ({
   selected: pointsOf(panes[0]).map((i) => panes[0].map.ids[i]),
 });
 
-/** @param {ClusterView} clusters @param {{panes: {key: string, time: number, camera: object}[], colour: string, fit: string | null,
- * hidden: [string, string[]][], selected: number[]}} state */
+/** @param {ClusterView} clusters @param {ReturnType<typeof stateOf>} state */
 async function restore(clusters, state) {
   const ready = new Set(clusters.maps.filter((m) => m.ready).map((m) => m.key));
   if (!state.panes.every((p) => ready.has(p.key))) throw new Error('A map of this view was deleted. Draw it again.');

@@ -1,16 +1,20 @@
 // The panels next to a map: the legend with its switches, and the separation of the classes in feature space.
 import { fixed } from '../../../static/format.js';
-import { html } from '../../../static/view.js';
+import { button, html } from '../../../static/view.js';
 import { css, rampCss } from './palette.js';
 
 /** @typedef {{clusters: import('../clusters.js').ClusterView}} Props */
 
-/** @param {{title: string, name: string, value: string, choices: (readonly [string, string])[], choose: (value: string) => void}} props */
-const Menu = ({ title, name, value, choices, choose }) => html`<label>
-  ${title}<select class=${name} aria-label=${title} value=${value} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
-    ${choices.map(([key, words]) => html`<option value=${key}>${words}</option>`)}
-  </select>
-</label>`;
+/** A labelled list to choose from. @param {string} title @param {string} name @param {string | null} value
+ * @param {[string, string][]} choices values and their words @param {(value: string) => void} choose */
+function menu(title, name, value, choices, choose) {
+  const chosen = (/** @type {any} */ event) => choose(event.target.value);
+  return html`<label>
+    ${title}<select class=${name} aria-label=${title} value=${value} onChange=${chosen}>
+      ${choices.map(([key, words]) => html`<option value=${key}>${words}</option>`)}
+    </select>
+  </label>`;
+}
 
 /** What the colours mean, the counts, and switches to hide, show and isolate. @param {Props} props */
 export function Legend({ clusters }) {
@@ -28,7 +32,8 @@ export function Legend({ clusters }) {
     /** @type {number} */ count,
     more = '',
   ) => html`<div class="entry${hidden.has(name) ? ' off' : ''}">
-    <button type="button" class="toggle" aria-pressed=${!hidden.has(name)} aria-label="${hidden.has(name) ? 'Show' : 'Hide'} ${label}"
+    <button type="button" class="toggle" aria-pressed=${!hidden.has(name)}
+      aria-label="${hidden.has(name) ? 'Show' : 'Hide'} ${label}"
       onClick=${() => clusters.toggle(column.name, name)}>
       <i style="background:${colour}" /><span class="name">${label}</span>
       <span class="num count">${count.toLocaleString('en')}</span>
@@ -37,17 +42,17 @@ export function Legend({ clusters }) {
   </div>`;
   const category = (/** @type {string} */ name, /** @type {number} */ c) => {
     const label = name === '\u2013' ? 'none' : name;
-    const only = html`<button type="button" class="alone" aria-label="Only ${label}" title="Show only this"
-      onClick=${() => clusters.alone(column.name, name, names)}>only</button>`;
+    const look = { class: 'alone', 'aria-label': `Only ${label}`, title: 'Show only this' };
+    const only = button('only', () => clusters.alone(column.name, name, names), look);
     return entry(name, label, css(table[c]), counts[c], only);
   };
   const end = (/** @type {number | undefined} */ v) =>
     v === undefined || !Number.isFinite(v) ? '\u2013' : Math.abs(v) >= 100 ? v.toFixed(0) : v.toPrecision(3);
-  const choices = [...columns.values()].map((c) => /** @type {const} */ ([c.name, c.title]));
-  const fits = map.fits.map((f) => /** @type {const} */ ([f.id, f.name]));
+  const choices = [...columns.values()].map((c) => /** @type {[string, string]} */ ([c.name, c.title]));
+  const fits = map.fits.map((f) => /** @type {[string, string]} */ ([f.id, f.name]));
   return html`
-    <${Menu} title="Colour by" name="colour" value=${column.name} choices=${choices} choose=${(/** @type {string} */ key) => clusters.colourBy(key)} />
-    ${fits.length > 0 && html`<${Menu} title="Scores from" name="fit" value=${fit} choices=${fits} choose=${(/** @type {string} */ key) => clusters.scoresOf(key)} />`}
+    ${menu('Colour by', 'colour', column.name, choices, (name) => clusters.colourBy(name))}
+    ${fits.length > 0 && menu('Scores from', 'fit', fit, fits, (run) => clusters.scoresOf(run))}
     <div class="entries">
       ${
         column.codes
@@ -88,7 +93,8 @@ const BESIDE = {
 /** @type {Record<string, string>} */
 const KINDS = { classes: 'A\u2080 to A\u2096', lesions: 'Normal, abnormal' };
 
-/** A small curve over the epochs, with the current one marked. @param {{course: (number | null | undefined)[], at: number, range: [number, number] | null}} props */
+/** A small curve over the epochs, with the current one marked.
+ * @param {{course: (number | null | undefined)[], at: number, range: [number, number] | null}} props */
 function Curve({ course, at, range }) {
   const [w, h] = [74, 22];
   const finite = course.flatMap((v) => (v == null || !Number.isFinite(v) ? [] : [v]));
@@ -114,15 +120,16 @@ export function Numbers({ clusters }) {
   const kinds = Object.keys(epochs[at].numbers);
   const kind = kinds.includes(numbers.value) ? numbers.value : kinds[0];
   const values = epochs[at].numbers[kind] || {};
-  const tab = (/** @type {string} */ name) => html`<button type="button" class="small" aria-pressed=${name === kind}
-    onClick=${() => (numbers.value = name)}>${KINDS[name]}</button>`;
+  const tab = (/** @type {string} */ name) =>
+    button(KINDS[name], () => (numbers.value = name), { class: 'small', 'aria-pressed': name === kind });
   const row = (/** @type {Row} */ [key, title, help, range], /** @type {(number | null | undefined)[]} */ course) => {
     const [reference, what] = BESIDE[key] || [];
     const beside = values[reference];
     return html`<tr title=${help}>
       <th>${title}</th>
       <td class="num">
-        ${fixed(course[at], 2)}${beside != null && html`<span class="dim chance" title=${what}> / ${beside.toFixed(2)}</span>`}
+        ${fixed(course[at], 2)}
+        ${beside != null && html`<span class="dim chance" title=${what}> / ${beside.toFixed(2)}</span>`}
       </td>
       <td class="curve">${course.length > 1 && html`<${Curve} course=${course} at=${at} range=${range} />`}</td>
     </tr>`;
