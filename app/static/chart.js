@@ -14,7 +14,8 @@ const DOTTED = 30; // lines with fewer points show each point
 const STEPS = [1, 2, 5].flatMap((m) => [m, 10 * m, 100 * m, 1e3 * m, 1e4 * m, 1e5 * m, 1e6 * m]).sort((a, b) => a - b);
 
 export class Chart {
-  /** @param {{title: string} & import('./series.js').Bounds} options lines: levels drawn across the chart */
+  /** @param {{title: string, unit?: string} & import('./series.js').Bounds} options unit: of x; lines: levels drawn
+   * across the chart */
   constructor(options) {
     this.options = options;
     /** @type {Page.Line[]} */
@@ -23,18 +24,16 @@ export class Chart {
     this.plot = null;
     this.shape = ''; // names, colours and dashes of the lines; a change recreates the plot
     this.legend = el('div', { class: 'legend' });
-    this.name = el('b', {}, options.title);
     this.none = el('p', { class: 'dim none' }, 'No numbers yet');
     this.box = el('div', { class: 'plot', role: 'img', 'aria-label': options.title }, this.none);
-    this.element = el('figure', { class: 'chart' }, el('figcaption', {}, this.name, this.legend), this.box);
+    this.element = el(
+      'figure',
+      { class: 'chart' },
+      el('figcaption', {}, el('b', {}, options.title), this.legend),
+      this.box,
+    );
     new ResizeObserver(() => this.draw()).observe(this.box);
     addEventListener('theme', () => this.plot?.redraw());
-  }
-
-  /** @param {string} title */
-  rename(title) {
-    this.name.textContent = title;
-    this.box.setAttribute('aria-label', title);
   }
 
   /** @param {Page.Line[]} series those without points are skipped */
@@ -133,7 +132,11 @@ export class Chart {
       const value = el('b', { class: 'num' }, label(valueAt(s, at)));
       return el('span', {}, el('i', { style: `background:${s.colour}` }), `${s.name} `, value);
     });
-    fill(this.legend, at == null ? null : el('span', { class: 'num' }, `step ${Math.round(at)}`), names);
+    fill(
+      this.legend,
+      at == null ? null : el('span', { class: 'num' }, `${this.options.unit || 'step'} ${Math.round(at)}`),
+      names,
+    );
   }
 }
 

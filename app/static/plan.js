@@ -71,7 +71,8 @@ function Card({ studio }) {
 /** Shows a card that follows the plan, or nothing without one. @param {Element} place @param {Page.Studio} studio */
 export const planCard = (place, studio) => show(place, Card, { studio });
 
-function Unscored() {
+/** Says when scores will be ready, or how to get them. */
+export function Unscored() {
   const stages = store.plan.value?.stages || [];
   const first = stages.findIndex((s) => s.left > 0 && /score|look/i.test(s.title));
   const left = stages.slice(0, first + 1).reduce((sum, s) => sum + s.left, 0);

@@ -7,6 +7,11 @@ import { el } from './dom.js';
 /** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
 export const html = htm.bind(h);
 
+/** A button that runs an action and submits no form, as a view.
+ * @param {unknown} words @param {(event: any) => unknown} act @param {Record<string, unknown>} [more] */
+export const button = (words, act, more = {}) =>
+  html`<button type="button" onClick=${act} ...${more}>${words}</button>`;
+
 /** Builds elements as `el` does, from a template: dom`<p class="dim">${text}</p>`; of several elements, a list.
  * @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
 export const dom = htm.bind(

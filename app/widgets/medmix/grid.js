@@ -1,6 +1,9 @@
 // The picture: classes A_0..A_k by sample on a canvas, with outlines; a click enlarges a cell.
+import { signal } from '@preact/signals';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { fetched, headed } from '../../static/api.js';
 import { check, el } from '../../static/dom.js';
+import { html, show } from '../../static/view.js';
 
 /** @typedef {import('../../static/answers').GridHead & {mosaic: ImageBitmap}} Grid mosaic: all cells */
 /** @typedef {{n: number, m: number}} Cell class and sample */
@@ -47,166 +50,121 @@ export async function unpack(packed) {
 export const fetchGrid = async (scene, signal) =>
   unpack(await (await fetched('/api/medmix/grid', { scene }, { signal })).arrayBuffer());
 
-export class Sheet {
-  /** @param {HTMLElement} stage the area to fill @param {HTMLElement} sheet contains the grids @param {()
-   * => {outlines: boolean, sources: boolean}} asked what to draw over the grids */
-  constructor(stage, sheet, asked) {
-    this.stage = stage;
-    this.sheet = sheet;
-    this.asked = asked;
-    /** @type {{box: HTMLElement, canvas: HTMLCanvasElement, svg: SVGElement, grid: Grid, title: string, laid: Layout}[]} */
-    this.drawn = [];
-    this.samples = 0; // number of samples shown of each grid, from the first
-    new ResizeObserver(() => this.drawn.length && this.show(this.drawn, this.samples)).observe(stage);
-  }
+/** Returns the points of an outline as SVG has them. @param {number[][]} line */
+const corners = (line, left = 0, top = 0) => line.map(([x, y]) => `${left + x},${top + y}`).join(' ');
 
-  /** @param {{grid: Grid, title: string}[]} shown side by side @param {number} samples of each, at most */
-  show(shown, samples) {
-    const grids = shown.map(({ grid, title }) => ({ grid, title }));
-    this.samples = samples;
-    for (const { box } of this.drawn.splice(grids.length)) box.remove();
-    const stage = this.stage.getBoundingClientRect();
-    const wide = (stage.width - (grids.length - 1) * 18) / grids.length;
+/** Draws the grids that the returned signal holds, side by side. @param {HTMLElement} stage the area to fill
+ * @param {HTMLElement} place contains the grids @param {import('@preact/signals').Signal<Marks>} marks */
+export function sheet(stage, place, marks) {
+  const resized = signal(0);
+  const none = /** @type {{grid: Grid, title: string}[]} */ ([]);
+  const shown = signal({ grids: none, samples: 0 }); // samples of each, at most
+  new ResizeObserver(() => {
+    resized.value += 1;
+  }).observe(stage);
+  const Grids = () => {
+    resized.value;
+    const { grids, samples } = shown.value;
+    if (!grids.length) return null;
+    const { width, top } = stage.getBoundingClientRect();
     const sizes = grids.map(({ grid }) => grid);
-    const layouts = arrangedAlike(sizes, samples, wide, window.innerHeight - stage.top - 42);
-    grids.forEach(({ grid, title }, i) => {
-      const { rows: classes, side } = grid;
-      const aspect = grid.aspect || 1;
-      const laid = layouts[i];
-      this.drawn[i] ||= this.#box(i, grid, laid);
-      Object.assign(this.drawn[i], { grid, title, laid });
-      const { box, canvas } = this.drawn[i];
-      const { cols, rows } = laid;
-      const [width, height] = [cols * side, rows * side];
-      if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
-      const context = canvas.getContext('2d');
-      for (let n = 0; n < classes; n += 1)
-        for (let m = 0; m < laid.samples; m += 1) {
-          const [x, y] = this.#place(i, n, m);
-          context?.drawImage(grid.mosaic, m * side, n * side, side, side, x * side, y * side, side, side);
-        }
-      canvas.setAttribute('aria-label', `Classes A_0 to A_${classes - 1} of ${laid.samples} samples`);
-      box.style.width = `${Math.floor(laid.cell * aspect * cols)}px`;
-      box.style.height = `${Math.floor(laid.cell * rows)}px`;
-      for (const old of box.querySelectorAll('.class-name, h3')) old.remove();
-      for (let n = 0; n < classes; n += 1) {
-        const [x, y] = this.#place(i, n, 0);
-        const style = `left:calc(${(100 * x) / cols}% + 6px);top:${(100 * y) / rows + 0.8}%`;
-        box.append(el('span', { class: 'class-name', style }, 'A', el('sub', {}, String(n))));
-      }
-      if (grids.length > 1) box.append(el('h3', {}, title));
-      this.#marks(i, null);
+    const wide = (width - (grids.length - 1) * 18) / grids.length;
+    const layouts = arrangedAlike(sizes, samples, wide, window.innerHeight - top - 42);
+    return grids.map(({ grid, title }, i) => {
+      const name = grids.length > 1 ? title : '';
+      return html`<${Picture} key=${i} grid=${grid} title=${name} laid=${layouts[i]} marks=${marks.value} />`;
     });
-  }
+  };
+  show(place, Grids);
+  return shown;
+}
 
-  /** Returns the column and row of sample m of class n, in cells; it is its own inverse.
-   * @param {number} i @param {number} n @param {number} m @returns {[number, number]} */
-  #place(i, n, m) {
-    return this.drawn[i].laid.across ? [n, m] : [m, n];
-  }
-
-  /** @param {number} i @param {Grid} grid @param {Layout} laid */
-  #box(i, grid, laid) {
-    const canvas = el('canvas', { role: 'img' });
-    const svg = el('svg', { preserveAspectRatio: 'none' });
-    const box = el(
-      'div',
-      {
-        class: 'grid',
-        onmousemove: (/** @type {MouseEvent} */ event) => this.#marks(i, this.#at(i, event)),
-        onmouseleave: () => this.#marks(i, null),
-        onclick: (/** @type {MouseEvent} */ event) => this.#zoom(i, event),
-      },
-      canvas,
-      svg,
-    );
-    this.sheet.append(box);
-    return { box, canvas, svg, grid, title: '', laid };
-  }
-
-  mark() {
-    this.drawn.forEach((_, i) => this.#marks(i, null));
-  }
-
-  /** @param {number} i @param {Cell | null} hot the cell under the pointer */
-  #marks(i, hot) {
-    if (!this.drawn[i]) return;
-    const { grid, svg, laid } = this.drawn[i];
-    const { outlines, sources } = this.asked();
-    const place = (/** @type {number} */ n, /** @type {number} */ m) => this.#place(i, n, m);
-    const { cols, rows } = laid;
-    svg.setAttribute('viewBox', `0 0 ${cols} ${rows}`);
-    /** @type {SVGElement[]} */
-    const parts = [];
-    for (let c = 1; c < cols; c += 1) parts.push(el('line', { class: 'gap', x1: c, x2: c, y1: 0, y2: rows }));
-    for (let r = 1; r < rows; r += 1) parts.push(el('line', { class: 'gap', y1: r, y2: r, x1: 0, x2: cols }));
-    if (outlines) {
-      grid.outlines.forEach((row, n) =>
-        row.slice(0, laid.samples).forEach((lines, m) => {
-          const [left, top] = place(n, m);
-          for (const line of lines)
-            parts.push(el('polygon', { points: line.map(([x, y]) => `${left + x},${top + y}`).join(' ') }));
-        }),
-      );
+/** @typedef {{outlines: boolean, sources: boolean}} Marks what is drawn over a grid */
+/** @param {{grid: Grid, title: string, laid: Layout, marks: Marks}} props */
+function Picture({ grid, title, laid, marks }) {
+  const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
+  const [hot, setHot] = useState(/** @type {Cell | null} */ (null)); // the cell under the pointer
+  const { rows: classes, side } = grid;
+  const { across, samples, cols, rows, cell } = laid;
+  /** The column and row of sample m of class n, in cells; it is its own inverse. @returns {[number, number]} */
+  const place = (/** @type {number} */ n, /** @type {number} */ m) => (across ? [n, m] : [m, n]);
+  const all = Array.from({ length: classes * samples }, (_, i) => ({ n: Math.floor(i / samples), m: i % samples }));
+  useLayoutEffect(() => {
+    const context = canvas.current?.getContext('2d');
+    for (const { n, m } of all) {
+      const [x, y] = place(n, m);
+      context?.drawImage(grid.mosaic, m * side, n * side, side, side, x * side, y * side, side, side);
     }
-    for (const s of sources ? grid.sources : []) {
-      if (hot && (s.n !== hot.n || s.m !== hot.m)) continue;
-      if (!hot && s.n !== 1) continue; // without a pointer only those of A_1, or boxes would cover the picture
-      if (s.m >= laid.samples || s.donor >= laid.samples) continue; // not in the picture, or another study's image
-      const [[left, top], [to, down]] = [place(0, s.donor), place(s.n, s.m)];
-      const [x0, y0, x1, y1] = s.box;
-      const [u0, v0, u1, v1] = s.to;
-      parts.push(el('rect', { class: 'cut', x: left + x0, y: top + y0, width: x1 - x0, height: y1 - y0 }));
-      parts.push(
-        el('line', {
-          class: 'way',
-          x1: left + (x0 + x1) / 2,
-          y1: top + (y0 + y1) / 2,
-          x2: to + (u0 + u1) / 2,
-          y2: down + (v0 + v1) / 2,
-        }),
-      );
-    }
-    if (hot) {
-      const [x, y] = place(hot.n, hot.m);
-      parts.push(el('rect', { class: 'hot', x, y, width: 1, height: 1 }));
-    }
-    svg.replaceChildren(...parts);
-  }
-
-  /** @param {number} i @param {MouseEvent} event @returns {Cell | null} */
-  #at(i, event) {
-    const box = this.drawn[i].box.getBoundingClientRect();
-    const { cols, rows } = this.drawn[i].laid;
-    const x = Math.floor(((event.clientX - box.left) / box.width) * cols);
-    const y = Math.floor(((event.clientY - box.top) / box.height) * rows);
-    const [m, n] = this.#place(i, y, x);
+  });
+  /** @param {any} event @returns {Cell | null} */
+  const at = ({ currentTarget, clientX, clientY }) => {
+    const box = currentTarget.getBoundingClientRect();
+    const x = Math.floor(((clientX - box.left) / box.width) * cols);
+    const y = Math.floor(((clientY - box.top) / box.height) * rows);
+    const [m, n] = place(y, x);
     return x >= 0 && x < cols && y >= 0 && y < rows ? { n, m } : null;
-  }
+  };
+  const move = (/** @type {any} */ event) => {
+    const now = at(event);
+    if (now?.n !== hot?.n || now?.m !== hot?.m) setHot(now);
+  };
+  const enlarge = (/** @type {any} */ event) => {
+    const chosen = at(event);
+    if (chosen) zoom(grid, chosen, marks.outlines);
+  };
+  const name = (/** @type {unknown} */ _, /** @type {number} */ n) => {
+    const [x, y] = place(n, 0);
+    const style = `left:calc(${(100 * x) / cols}% + 6px);top:${(100 * y) / rows + 0.8}%`;
+    return html`<span class="class-name" style=${style}>A<sub>${n}</sub></span>`;
+  };
+  const gap = (/** @type {number} */ x, /** @type {number} */ y) =>
+    html`<line class="gap" x1=${x} x2=${x || cols} y1=${y} y2=${y || rows} />`;
+  const lesions = all.flatMap(({ n, m }) =>
+    grid.outlines[n][m].map((line) => html`<polygon points=${corners(line, ...place(n, m))} />`),
+  );
+  // Without a pointer only the sources of A_1, or boxes would cover the picture; none of another study's image.
+  const sources = grid.sources.filter(
+    ({ n, m, donor }) => (hot ? n === hot.n && m === hot.m : n === 1) && m < samples && donor < samples,
+  );
+  const source = (
+    /** @type {Grid['sources'][number]} */ { n, m, donor, box: [x0, y0, x1, y1], to: [u0, v0, u1, v1] },
+  ) => {
+    const [[left, top], [to, down]] = [place(0, donor), place(n, m)];
+    return html`<rect class="cut" x=${left + x0} y=${top + y0} width=${x1 - x0} height=${y1 - y0} />
+      <line class="way" x1=${left + (x0 + x1) / 2} y1=${top + (y0 + y1) / 2}
+        x2=${to + (u0 + u1) / 2} y2=${down + (v0 + v1) / 2} />`;
+  };
+  const [hotX, hotY] = hot ? place(hot.n, hot.m) : [0, 0];
+  const size = `width:${Math.floor(cell * (grid.aspect || 1) * cols)}px;height:${Math.floor(cell * rows)}px`;
+  return html`<div class="grid" style=${size} onMouseMove=${move} onMouseLeave=${() => setHot(null)} onClick=${enlarge}>
+    <canvas ref=${canvas} role="img" width=${cols * side} height=${rows * side}
+      aria-label="Classes A_0 to A_${classes - 1} of ${samples} samples" />
+    <svg preserveAspectRatio="none" viewBox="0 0 ${cols} ${rows}">
+      ${Array.from({ length: cols - 1 }, (_, c) => gap(c + 1, 0))}
+      ${Array.from({ length: rows - 1 }, (_, r) => gap(0, r + 1))}
+      ${marks.outlines && lesions}
+      ${marks.sources && sources.map(source)}
+      ${hot && html`<rect class="hot" x=${hotX} y=${hotY} width="1" height="1" />`}
+    </svg>
+    ${Array.from({ length: classes }, name)}
+    ${title && html`<h3>${title}</h3>`}
+  </div>`;
+}
 
-  /** @param {number} i @param {MouseEvent} event */
-  #zoom(i, event) {
-    const at = this.#at(i, event);
-    if (!at) return;
-    const { side, names, aspect } = this.drawn[i].grid;
-    const width = Math.round(side * (aspect || 1));
-    const canvas = el('canvas', { width, height: side });
-    const from = this.drawn[i].grid.mosaic;
-    canvas.getContext('2d')?.drawImage(from, at.m * side, at.n * side, side, side, 0, 0, width, side);
-    const lines = this.drawn[i].grid.outlines[at.n][at.m].map((line) => el('polygon', { points: line.join(' ') }));
-    const svg = el('svg', { viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, lines);
-    const outline = () => svg.toggleAttribute('hidden', !box.checked);
-    const { box, label } = check('Lesion outlines', { checked: this.asked().outlines, onchange: outline });
-    outline();
-    const dialog = el(
-      'dialog',
-      { class: 'zoom' },
-      el('div', {}, canvas, svg),
-      el('p', {}, label, `A_${at.n} of ${names[at.m]} · click the image or press Esc to close`),
-    );
-    canvas.onclick = svg.onclick = () => dialog.close();
-    dialog.onclose = () => dialog.remove();
-    document.body.append(dialog);
-    dialog.showModal();
-  }
+/** Enlarges a cell. @param {Grid} grid @param {Cell} cell @param {boolean} outlined at first */
+function zoom({ side, names, aspect, mosaic, outlines }, { n, m }, outlined) {
+  const width = Math.round(side * (aspect || 1));
+  const canvas = el('canvas', { width, height: side });
+  canvas.getContext('2d')?.drawImage(mosaic, m * side, n * side, side, side, 0, 0, width, side);
+  const lines = outlines[n][m].map((line) => el('polygon', { points: corners(line) }));
+  const svg = el('svg', { viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, lines);
+  const outline = () => svg.toggleAttribute('hidden', !box.checked);
+  const { box, label } = check('Lesion outlines', { checked: outlined, onchange: outline });
+  outline();
+  const text = `A_${n} of ${names[m]} · click the image or press Esc to close`;
+  const dialog = el('dialog', { class: 'zoom' }, el('div', {}, canvas, svg), el('p', {}, label, text));
+  canvas.onclick = svg.onclick = () => dialog.close();
+  dialog.onclose = () => dialog.remove();
+  document.body.append(dialog);
+  dialog.showModal();
 }

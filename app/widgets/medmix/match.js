@@ -1,23 +1,32 @@
 // "Match lesions": the reader chooses real lesions, and a search finds settings whose lesions look like them.
+import { effect, signal } from '@preact/signals';
+import { useEffect, useState } from 'preact/hooks';
 import { api } from '../../static/api.js';
+import { Chart } from '../../static/chart.js';
 import { orToast, toast } from '../../static/dialogs.js';
-import { action, download, el, fill, finder } from '../../static/dom.js';
+import { download, finder } from '../../static/dom.js';
 import { tidy } from '../../static/fields.js';
 import { fixed, plural } from '../../static/format.js';
 import { underWay } from '../../static/plan.js';
-import { curve, offerMissed } from './missed.js';
+import { button, html, show } from '../../static/view.js';
+import { Missed } from './measured.js';
 import { outline, pictureOf } from './outline.js';
 import { same } from './presets.js';
 
-/** @typedef {import('../../static/answers').Search} Search */
-/** @typedef {import('../../static/answers').MatchState} State */
-/** @typedef {import('../../static/answers').Field} Field */
+/** @typedef {Answers.Search} Search */
+/** @typedef {Answers.MatchState} State */
+/** @typedef {Answers.Field} Field */
 /** @typedef {import('./outline.js').Outlined} Outlined */
 
 const LOOK = 600; // milliseconds between checks of a search
 const FEW = 5; // lesions chosen by one click
 const IN_ROW = 12; // maximum pictures of lesions in a row above the grid
+/** @type {Record<string, string>} */
 const ENDED = { failed: 'The search failed: ', cancelled: 'Stopped: the best settings so far were kept. ' };
+const TASK = 'Choose real lesions. A search then changes MedMix’s settings until pasted lesions look like them.';
+const NO_MASKS = 'This study has no reference or accepted masks. Outline a lesion on an image of your own.';
+const SCALE = 'At 1, pasted lesions differ from real ones as much as normal tissue does; at 0, not at all.';
+const UNKNOWN = 'The distance to other lesions is unknown: it takes lesions of at least four patients.';
 
 /** Formats a setting's value as its control does. @param {Field | undefined} field @param {any} value */
 function written(field, value) {
@@ -34,24 +43,24 @@ export class Match {
   constructor(root, on) {
     this.on = on;
     const $ = finder(root);
-    this.panel = $('.match.panel');
-    this.rows = $('.match-rows');
     this.numbers = $('.numbers.panel');
-    /** @type {Map<string, HTMLElement>} pictures of the chosen lesions, by case number or by number of the outlined lesion */
-    this.chosen = new Map();
-    /** @type {Outlined[]} */
-    this.outlined = [];
-    /** @type {import('../../static/answers').OfferedLesions | null} */
-    this.offered = null;
-    /** @type {Search | null} */
-    this.search = null;
+    this.isOpen = signal(false);
+    /** Addresses of the chosen lesions' pictures, by case number or by number of the outlined lesion. */
+    this.chosen = signal(/** @type {Map<string, string>} */ (new Map()));
+    this.outlined = signal(/** @type {Outlined[]} */ ([]));
+    this.offered = signal(/** @type {Answers.OfferedLesions | null} */ (null));
+    this.search = signal(/** @type {Search | null} */ (null)); // null while lesions are being chosen
+    this.pasted = signal(/** @type {string[]} */ ([])); // pictures of the lesions in the grid
+    this.chart = new Chart({ title: 'Distance', low: 0, unit: 'second' });
     this.put = ''; // the settings that the search put on screen last, as JSON
     this.waiting = 0;
     $('.match-open').onclick = () => orToast(this.open());
-  }
-
-  get going() {
-    return underWay(this.search?.job?.status);
+    show($('.match.panel'), Panel, { match: this });
+    show($('.match-rows'), Rows, { match: this });
+    effect(() => {
+      $('.match.panel').hidden = !this.isOpen.value;
+      $('.match-rows').hidden = !this.isOpen.value || !this.search.value;
+    });
   }
 
   /** Opens the panel, with the study's latest search if it still runs. */
@@ -59,280 +68,245 @@ export class Match {
     const study = this.on.study();
     if (!study) throw new Error('Choose or import a study first: lesions are pasted into its normal images.');
     this.numbers.hidden = true;
-    this.panel.hidden = false;
-    this.offered = await api(`/api/medmix/lesions?study=${encodeURIComponent(study)}`);
-    const { latest } = this.offered;
-    if (latest && !this.search) {
+    this.isOpen.value = true;
+    this.offered.value = await api(`/api/medmix/lesions?study=${encodeURIComponent(study)}`);
+    const { latest } = this.offered.value;
+    if (latest && !this.search.peek()) {
       const search = await api(`/api/medmix/match/${latest}`);
-      if (underWay(search.job?.status)) this.search = search;
+      if (underWay(search.job?.status)) this.search.value = search;
     }
-    if (this.search) await this.follow();
-    else this.choose();
+    await this.follow();
   }
 
   /** Closes the panel; a search continues in the background. @param {boolean} [whole] whether to forget the choice too */
   close(whole = false) {
     clearTimeout(this.waiting);
-    this.panel.hidden = this.rows.hidden = true;
+    this.isOpen.value = false;
     if (!whole) return;
-    this.search = null;
-    this.chosen.clear();
-    this.outlined = [];
+    this.search.value = this.offered.value = null;
+    this.chosen.value = new Map();
+    this.outlined.value = [];
   }
 
-  /** @param {...import('../../static/types').Child} content */
-  #fill(...content) {
-    const close = action('✕', () => this.close(), { 'aria-label': 'Close' });
-    fill(this.panel, el('div', { class: 'top' }, el('h2', {}, 'Match lesions'), close), ...content);
-  }
-
-  // Choosing -----------------------------------------------------------------------------------
-  choose() {
-    const { offered, chosen, on } = this;
-    if (!offered) return;
-    this.search = null;
-    this.rows.hidden = true;
-    const count = el('b', { class: 'num' });
-    const start = action('Match', () => orToast(this.begin(Number(time.value))), { class: 'main' });
-    const time = el('input', { type: 'number', value: '60', min: '5', max: '3600', 'aria-label': 'Seconds to search' });
-    const tell = () => {
-      count.textContent = `${chosen.size} of at most ${offered.most} chosen`;
-      start.disabled = !chosen.size;
-      for (const tile of tiles) tile.setAttribute('aria-pressed', String(chosen.has(tile.dataset.key || '')));
-    };
-    const toggle = (/** @type {string} */ key, /** @type {HTMLElement} */ picture) => {
-      if (chosen.has(key)) chosen.delete(key);
-      else if (chosen.size < offered.most) chosen.set(key, picture);
-      else toast(`At most ${offered.most} lesions can be matched.`, 'note');
-      tell();
-    };
-    const tile = (/** @type {string} */ key, /** @type {HTMLElement} */ picture, /** @type {string} */ name) =>
-      action(picture, () => toggle(key, picture), {
-        class: 'lesion',
-        'data-key': key,
-        title: name,
-        'aria-label': name,
-      });
-    const tiles = [
-      ...this.outlined.map((lesion, i) => tile(`outlined ${i}`, lesion.picture, `${lesion.file}, outlined here`)),
-      ...offered.lesions.map(({ case: id, name, kind }) => {
-        const src = `/api/medmix/lesions/${id}/patch.png?study=${encodeURIComponent(on.study() || '')}`;
-        const picture = el('img', { src, alt: '', loading: 'lazy', width: 64, height: 64 });
-        return tile(String(id), picture, `${name}${kind === 'readers' ? ', annotated by readers' : ''}`);
-      }),
-    ];
-    const some = () => {
-      const step = Math.max(1, offered.lesions.length / FEW);
-      const ids = Array.from({ length: FEW }, (_, i) => String(offered.lesions[Math.floor(i * step)]?.case));
-      chosen.clear();
-      for (const each of tiles)
-        if (ids.includes(each.dataset.key || ''))
-          chosen.set(each.dataset.key || '', /** @type {any} */ (each.firstChild));
-      tell();
-    };
-    this.#fill(
-      el(
-        'p',
-        { class: 'dim' },
-        'Choose real lesions. A search then changes MedMix’s settings until pasted lesions look like them.',
-      ),
-      tiles.length
-        ? el('div', { class: 'lesions', role: 'group', 'aria-label': 'Lesions' }, tiles)
-        : el('p', {}, 'This study has no reference or accepted masks. Outline a lesion on an image of your own.'),
-      el(
-        'div',
-        { class: 'row' },
-        count,
-        offered.lesions.length > FEW && action(`Choose ${FEW} lesions`, some, { class: 'link' }),
-        action('Outline on own image…', () => this.#outline(), { class: 'link outline-own' }),
-      ),
-      el('div', { class: 'row' }, el('label', {}, 'Search for', time, 's'), start),
-    );
-    tell();
+  /** Chooses a lesion, or takes the choice back. @param {string} key @param {string} picture */
+  toggle(key, picture) {
+    const chosen = new Map(this.chosen.peek());
+    const most = this.offered.peek()?.most || 0;
+    if (!chosen.delete(key)) {
+      if (chosen.size >= most) return toast(`At most ${most} lesions can be matched.`, 'note');
+      chosen.set(key, picture);
+    }
+    this.chosen.value = chosen;
   }
 
   /** Opens the outline dialog; asks for own images first if there are none. */
-  #outline() {
+  outline() {
     const { state, choose } = this.on.own;
     if (!state.drop) {
       choose();
       return;
     }
     outline(state.drop, state.files, (lesion) => {
-      this.chosen.set(`outlined ${this.outlined.length}`, lesion.picture);
-      this.outlined.push(lesion);
-      this.choose();
+      this.toggle(`outlined ${this.outlined.peek().length}`, lesion.picture);
+      this.outlined.value = [...this.outlined.peek(), lesion];
     });
   }
 
   /** Opens the outline dialog if images were dropped or chosen while lesions are being chosen. */
   dropped() {
-    if (!this.panel.hidden && !this.search) this.#outline();
+    if (this.isOpen.peek() && !this.search.peek()) this.outline();
   }
 
   /** @param {number} seconds */
   async begin(seconds) {
-    const keys = [...this.chosen.keys()];
+    const keys = [...this.chosen.peek().keys()];
     const body = {
       study: this.on.study(),
       seconds,
       cases: keys.map(Number).filter((id) => id),
       outlined: this.outlined
+        .peek()
         .filter((_, i) => keys.includes(`outlined ${i}`))
         .map(({ drop, file, outline: line }) => ({ drop, file, outline: line })),
     };
     const { match } = await api('/api/medmix/match', body);
     this.on.own.leave(); // the results are shown on the study's images
-    this.search = await api(`/api/medmix/match/${match}`);
+    this.search.value = await api(`/api/medmix/match/${match}`);
     await this.follow();
   }
 
-  // Searching ----------------------------------------------------------------------------------
-  /** Shows the progress of the search until it ends. */
+  /** Follows the search until it ends, and puts its best settings on screen. */
   async follow() {
     clearTimeout(this.waiting);
-    const { search } = this;
-    if (!search || this.panel.hidden) return;
+    const search = this.search.peek();
+    if (!search || !this.isOpen.peek()) return;
     const now = await api(`/api/medmix/match/${search.id}`);
-    if (this.search?.id !== now.id || this.panel.hidden) return;
-    this.search = now;
+    if (this.search.peek()?.id !== now.id || !this.isOpen.peek()) return;
+    this.search.value = now;
     const config = now.state && JSON.stringify(now.state.config);
     if (now.state && config !== this.put) {
       this.put = String(config);
       this.on.put(now.state.config);
     }
-    this.rows.hidden = false;
-    if (this.going) {
-      this.#going(now);
-      this.waiting = setTimeout(() => this.follow().catch((error) => toast(error.message, 'bad')), LOOK);
-    } else this.#ended(now);
-  }
-
-  /** @param {State} state @param {number} limit */
-  #distance(state, limit) {
-    const end = Math.max(state.seconds, this.going ? 0.02 * limit : 0);
-    const steps = [[0, state.before], ...state.history, [end, state.after]];
-    const points = steps.flatMap(([at, distance], i) => [...(i ? [[at, steps[i - 1][1]]] : []), [at, distance]]);
-    return [
-      el(
-        'p',
-        { class: 'big num' },
-        fixed(state.after, 2),
-        el('small', {}, `distance; preset ${state.preset}: ${fixed(state.before, 2)}`),
-      ),
-      curve([{ points: /** @type {[number, number][]} */ (points) }], 'Distance by seconds', `${Math.round(end)} s`),
-    ];
-  }
-
-  /** @param {Search} search */
-  #going({ id, state, limit, job, count }) {
-    const stop = async () => {
-      this.search = await api(`/api/medmix/match/${id}/stop`, {});
-    };
-    const spent = state?.seconds || 0;
-    const words = state
-      ? `${plural(state.tries, 'setting')} tried, ${Math.max(0, Math.round(limit - spent))} s left`
-      : job?.status === 'queued'
-        ? 'Waiting in the queue…'
-        : `Reading ${plural(count, 'lesion')}…`;
-    this.#fill(
-      el('p', { role: 'status' }, words),
-      el('progress', { max: limit, value: Math.min(spent, limit), 'aria-label': 'Search' }),
-      state && this.#distance(state, limit),
-      el(
-        'p',
-        { class: 'dim' },
-        'At 1, pasted lesions differ from real ones as much as normal tissue does; at 0, not at all.',
-      ),
-      action(state ? 'Stop and keep the best' : 'Stop', () => orToast(stop())),
-    );
-  }
-
-  /** @param {Search} search */
-  #ended({ id, state, job, count, limit }) {
-    const again = action('Match other lesions', () => this.choose(), { class: 'link' });
-    const error =
-      job && job.status in ENDED ? ENDED[/** @type {keyof typeof ENDED} */ (job.status)] + (job.error || '') : '';
-    if (!state) {
-      this.#fill(el('p', { class: 'bad' }, error || 'The search found no settings.'), again);
-      return;
-    }
-    const { left_out: others, left_out_before: before, settings = [] } = state;
-    const nearer = others == null || before == null || others < before;
-    const known =
-      others == null
-        ? 'The distance to other lesions is unknown: it takes lesions of at least four patients.'
-        : `On held-out lesions (cross-validated): ${fixed(others, 2)}${before == null ? '' : ` (preset ${state.preset}: ${fixed(before, 2)})`}.`;
-    const more = nearer ? '' : ' The preset is closer to other lesions: choose more lesions to match.';
-    const note = () => {
-      const changed = !same(this.on.config(), { ...this.on.config(), ...state.config });
-      return `${state.note || `Matched to ${plural(count, 'lesion')}`}${changed ? '; changed by hand since' : ''}`;
-    };
-    const missed = el('div', { class: 'missed' });
-    this.#fill(
-      error && el('p', { class: 'warn' }, error),
-      this.#distance(state, limit),
-      el('p', { class: nearer ? '' : 'warn' }, known, more),
-      state.words && el('p', {}, `Settings that mattered: ${state.words}.`),
-      settings.length > 0 &&
-        el(
-          'div',
-          { class: 'changed' },
-          settings.map((setting) => this.#setting(setting, state.after)),
-        ),
-      el(
-        'div',
-        { class: 'row' },
-        action('Save as preset…', () => orToast(this.on.save(note())), { class: 'main' }),
-        action('JSON ↓', () => orToast(this.#export(id)), { title: 'Save settings and their source as JSON' }),
-        again,
-      ),
-      el('h3', {}, 'What would be missed'),
-      missed,
-    );
-    offerMissed(missed, () => ({ study: this.on.study(), config: this.on.config() }));
-  }
-
-  /** Builds a checkbox for a setting that the search changed; a click undoes the change. @param {NonNullable<State['settings']>[number]} setting
-   * @param {number} after */
-  #setting({ name, before, after: now, without }, after) {
-    const field = this.on.field(name);
-    const back = el('input', { type: 'checkbox', checked: true, 'aria-label': `Keep ${field?.label || name}` });
-    back.onchange = () => this.on.put({ ...this.on.config(), [name]: back.checked ? now : before });
-    const gains = without - after;
-    return el(
-      'label',
-      { title: `Without this change the distance is ${fixed(without, 2)}` },
-      back,
-      el('span', {}, field?.label || name),
-      el('span', { class: 'num dim' }, `${written(field, before)} → ${written(field, now)}`),
-      el('span', { class: 'num' }, gains > 0 ? `−${fixed(gains, 2)}` : `+${fixed(-gains, 2)}`),
-    );
-  }
-
-  /** @param {string} id */
-  async #export(id) {
-    const { preset } = await api(`/api/medmix/match/${id}/export`, { name: 'matched', config: this.on.config() });
-    download(new Blob([JSON.stringify(preset, null, 2)], { type: 'application/json' }), 'matched.json');
+    if (underWay(now.job?.status)) this.waiting = setTimeout(() => orToast(this.follow()), LOOK);
   }
 
   /** Shows the lesions of the repainted grid below the real ones. @param {import('./grid.js').Grid} grid */
   painted({ mosaic, outlines, side }) {
-    if (!this.search || this.panel.hidden) return;
-    const { chosen, rows } = this;
-    const real = [...chosen.values()].slice(0, IN_ROW).map((picture) => {
-      if (!(picture instanceof HTMLCanvasElement)) return el('img', { src: picture.getAttribute('src'), alt: '' });
-      const copy = el('canvas', { width: picture.width, height: picture.height });
-      copy.getContext('2d')?.drawImage(picture, 0, 0);
-      return copy;
-    });
-    const pasted = outlines.flatMap((row, n) =>
-      row.flatMap((lines, m) =>
-        lines.slice(0, 1).map((line) => pictureOf(mosaic, line, side, side, m * side, n * side)),
-      ),
+    if (!this.search.peek() || !this.isOpen.peek()) return;
+    const firsts = outlines.flatMap((row, n) =>
+      row.flatMap((lines, m) => lines.slice(0, 1).map((line) => ({ line, n, m }))),
     );
-    const row = (/** @type {string} */ name, /** @type {HTMLElement[]} */ pictures) =>
-      el('div', { 'aria-label': `${name} lesions`, role: 'group' }, el('span', { class: 'dim' }, name), pictures);
-    fill(rows, real.length > 0 && row('Real', real), row('Pasted', pasted.slice(0, IN_ROW)));
+    this.pasted.value = firsts
+      .slice(0, IN_ROW)
+      .map(({ line, n, m }) => pictureOf(mosaic, line, side, side, m * side, n * side));
   }
+}
+
+/** The chosen lesions above those that the settings paint. @param {{match: Match}} props */
+function Rows({ match }) {
+  const row = (/** @type {string} */ name, /** @type {string[]} */ pictures) =>
+    html`<div role="group" aria-label="${name} lesions">
+      <span class="dim">${name}</span>${pictures.slice(0, IN_ROW).map((src) => html`<img src=${src} alt="" />`)}
+    </div>`;
+  const real = [...match.chosen.value.values()];
+  return [real.length > 0 && row('Real', real), row('Pasted', match.pasted.value)];
+}
+
+/** @param {{match: Match}} props */
+function Panel({ match }) {
+  if (!match.isOpen.value || !match.offered.value) return null;
+  const search = match.search.value;
+  const Contents = !search ? Choice : underWay(search.job?.status) ? Progress : Result;
+  return html`<div class="top">
+      <h2>Match lesions</h2>${button('✕', () => match.close(), { 'aria-label': 'Close' })}
+    </div>
+    <${Contents} match=${match} search=${search} offered=${match.offered.value} />`;
+}
+
+/** @param {{match: Match, offered: Answers.OfferedLesions}} props */
+function Choice({ match, offered }) {
+  const [seconds, setSeconds] = useState('60');
+  const chosen = match.chosen.value;
+  const tile = (/** @type {string} */ key, /** @type {string} */ src, /** @type {string} */ name) =>
+    button(html`<img src=${src} alt="" loading="lazy" width="64" height="64" />`, () => match.toggle(key, src), {
+      class: 'lesion',
+      title: name,
+      'aria-label': name,
+      'aria-pressed': chosen.has(key),
+    });
+  const study = encodeURIComponent(match.on.study() || '');
+  const pictureOfCase = (/** @type {number} */ id) => `./api/medmix/lesions/${id}/patch.png?study=${study}`;
+  const some = () => {
+    const step = Math.max(1, offered.lesions.length / FEW);
+    const few = Array.from({ length: FEW }, (_, i) => offered.lesions[Math.floor(i * step)].case);
+    match.chosen.value = new Map(few.map((id) => [String(id), pictureOfCase(id)]));
+  };
+  const tiles = [
+    ...match.outlined.value.map(({ picture, file }, i) => tile(`outlined ${i}`, picture, `${file}, outlined here`)),
+    ...offered.lesions.map(({ case: id, name, kind }) =>
+      tile(String(id), pictureOfCase(id), `${name}${kind === 'readers' ? ', annotated by readers' : ''}`),
+    ),
+  ];
+  return html`<p class="dim">${TASK}</p>
+    ${tiles.length > 0 && html`<div class="lesions" role="group" aria-label="Lesions">${tiles}</div>`}
+    ${!tiles.length && html`<p>${NO_MASKS}</p>`}
+    <div class="row">
+      <b class="num">${chosen.size} of at most ${offered.most} chosen</b>
+      ${offered.lesions.length > FEW && button(`Choose ${FEW} lesions`, some, { class: 'link' })}
+      ${button('Outline on own image…', () => match.outline(), { class: 'link outline-own' })}
+    </div>
+    <div class="row">
+      <label>Search for<input type="number" min="5" max="3600" aria-label="Seconds to search" value=${seconds}
+        onInput=${(/** @type {any} */ event) => setSeconds(event.target.value)} />s</label>
+      ${button('Match', () => orToast(match.begin(Number(seconds))), { class: 'main', disabled: !chosen.size })}
+    </div>`;
+}
+
+/** The best distance so far, and its course. @param {{match: Match, state: State}} props */
+function Distance({ match, state }) {
+  const { before, after, seconds, history, preset } = state;
+  useEffect(
+    () => match.chart.put([{ name: '', points: [[0, before], ...history, [seconds, after]], thick: true }]),
+    [state],
+  );
+  return html`<p class="big num">${fixed(after, 2)}<small>distance; preset ${preset}: ${fixed(before, 2)}</small></p>
+    <div ref=${(/** @type {Element | null} */ place) => place?.append(match.chart.element)} />`;
+}
+
+/** @param {{match: Match, search: Search}} props */
+function Progress({ match, search: { id, state, limit, job, count } }) {
+  const spent = state?.seconds || 0;
+  const words = state
+    ? `${plural(state.tries, 'setting')} tried, ${Math.max(0, Math.round(limit - spent))} s left`
+    : job?.status === 'queued'
+      ? 'Waiting in the queue…'
+      : `Reading ${plural(count, 'lesion')}…`;
+  const stop = async () => {
+    match.search.value = await api(`/api/medmix/match/${id}/stop`, {});
+  };
+  return html`<p role="status">${words}</p>
+    <progress max=${limit} value=${Math.min(spent, limit)} aria-label="Search" />
+    ${state && html`<${Distance} match=${match} state=${state} />`}
+    <p class="dim">${SCALE}</p>
+    ${button(state ? 'Stop and keep the best' : 'Stop', () => orToast(stop()))}`;
+}
+
+/** @param {{match: Match, search: Search}} props */
+function Result({ match, search: { id, state, job, count } }) {
+  const { on } = match;
+  const choose = () => {
+    match.search.value = null;
+  };
+  const again = button('Match other lesions', choose, { class: 'link' });
+  const ended = ENDED[job?.status || ''];
+  const error = ended ? ended + (job?.error || '') : '';
+  if (!state) return html`<p class="bad">${error || 'The search found no settings.'}</p>${again}`;
+  const { left_out: others, left_out_before: before, settings = [] } = state;
+  const nearer = others == null || before == null || others < before;
+  const preset = before == null ? '' : ` (preset ${state.preset}: ${fixed(before, 2)})`;
+  const known = others == null ? UNKNOWN : `On held-out lesions (cross-validated): ${fixed(others, 2)}${preset}.`;
+  const save = () => {
+    const changed = !same(on.config(), { ...on.config(), ...state.config });
+    const note = state.note || `Matched to ${plural(count, 'lesion')}`;
+    return on.save(`${note}${changed ? '; changed by hand since' : ''}`);
+  };
+  const saveFile = async () => {
+    const found = await api(`/api/medmix/match/${id}/export`, { name: 'matched', config: on.config() });
+    download(new Blob([JSON.stringify(found.preset, null, 2)], { type: 'application/json' }), 'matched.json');
+  };
+  const setting = (/** @type {NonNullable<State['settings']>[number]} */ one) =>
+    html`<${Setting} match=${match} setting=${one} after=${state.after} />`;
+  return html`${error && html`<p class="warn">${error}</p>`}
+    <${Distance} match=${match} state=${state} />
+    <p class=${nearer ? '' : 'warn'}>
+      ${known}${nearer ? '' : ' The preset is closer to other lesions: choose more lesions to match.'}
+    </p>
+    ${state.words && html`<p>Settings that mattered: ${state.words}.</p>`}
+    ${settings.length > 0 && html`<div class="changed">${settings.map(setting)}</div>`}
+    <div class="row">
+      ${button('Save as preset…', () => orToast(save()), { class: 'main' })}
+      ${button('JSON ↓', () => orToast(saveFile()), { title: 'Save settings and their source as JSON' })}
+      ${again}
+    </div>
+    <h3>What would be missed</h3>
+    <div class="missed"><${Missed} scene=${() => ({ study: on.study(), config: on.config() })} /></div>`;
+}
+
+/** A checkbox for a setting that the search changed; a click undoes the change.
+ * @param {{match: Match, setting: NonNullable<State['settings']>[number], after: number}} props */
+function Setting({ match: { on }, setting: { name, before, after: now, without }, after }) {
+  const [isKept, setKept] = useState(same({ now: on.config()[name] }, { now }));
+  const field = on.field(name);
+  const turn = () => {
+    on.put({ ...on.config(), [name]: isKept ? before : now });
+    setKept(!isKept);
+  };
+  const gains = without - after;
+  return html`<label title="Without this change the distance is ${fixed(without, 2)}">
+    <input type="checkbox" checked=${isKept} aria-label="Keep ${field?.label || name}" onChange=${turn} />
+    <span>${field?.label || name}</span>
+    <span class="num dim">${written(field, before)} → ${written(field, now)}</span>
+    <span class="num">${gains > 0 ? '−' : '+'}${fixed(Math.abs(gains), 2)}</span>
+  </label>`;
 }

@@ -1,15 +1,14 @@
 // The MedMix tab: controls on the left, classes A_0..A_k by sample on the right, repainted as a slider moves.
+import { signal } from '@preact/signals';
 import { api, fetched } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { download, dropZone, el, finder } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
 import { fitting } from '../../static/kind.js';
-import { Beside } from './beside.js';
-import { fetchGrid, Sheet } from './grid.js';
+import { fetchGrid, sheet } from './grid.js';
 import { Match } from './match.js';
-import { label, Presets } from './presets.js';
-import { Numbers } from './probe.js';
-import { waited } from './waiting.js';
+import { Numbers, waited } from './measured.js';
+import { Beside, label, Presets } from './presets.js';
 
 const SAMPLES = 6;
 
@@ -43,11 +42,8 @@ export async function mount(root, studio) {
     },
     scene: () => scene(),
   });
-  const beside = new Beside(root, {
-    now: () => ({ strong, config: form.get(), weak_config: weakForm.get() }),
-    presets,
-    changed: () => paint(),
-  });
+  const now = () => ({ strong, config: form.get(), weak_config: weakForm.get() });
+  const beside = new Beside(root, presets, now, () => paint());
   /** @param {string} name of an augmentation @param {Values} [values] */
   function build(name, values) {
     const defaults = { ...kinds[name].defaults, ...(values || kept[name] || {}) };
@@ -81,10 +77,8 @@ export async function mount(root, studio) {
   };
 
   // The picture --------------------------------------------------------------------------------
-  const sheet = new Sheet($('.stage'), $('.sheet'), () => ({
-    outlines: $('.outlines').checked,
-    sources: $('.sources').checked,
-  }));
+  const marks = signal({ outlines: true, sources: false });
+  const shown = sheet($('.stage'), $('.sheet'), marks);
   const own = ownImages(root, async () => {
     await paint();
     matching.dropped();
@@ -130,7 +124,7 @@ export async function mount(root, studio) {
         return;
       }
       form.complain('');
-      sheet.show(grids, beside.kept ? SAMPLES / 2 : SAMPLES);
+      shown.value = { grids, samples: beside.kept ? SAMPLES / 2 : SAMPLES };
       matching.painted(grids[0].grid);
       const ms = Math.round(performance.now() - from);
       root.dataset.repaint = String(ms);
@@ -149,7 +143,10 @@ export async function mount(root, studio) {
       }
     }
   }
-  for (const name of ['.outlines', '.sources']) $(name).onchange = () => sheet.mark();
+  for (const name of ['.outlines', '.sources'])
+    $(name).onchange = () => {
+      marks.value = { outlines: $('.outlines').checked, sources: $('.sources').checked };
+    };
   for (const name of ['.weak', '.side']) $(name).onchange = () => paint();
   $('.other').onclick = () => {
     seed += 1;
@@ -159,7 +156,7 @@ export async function mount(root, studio) {
     const kind = event.target.value;
     event.target.value = '';
     if (!kind) return;
-    const body = { scene: scene(), outlines: $('.outlines').checked, title: '' };
+    const body = { scene: scene(), outlines: marks.value.outlines, title: '' };
     const save = async () =>
       download(await (await fetched(`/api/medmix/figure.${kind}`, body)).blob(), `${strong}-classes.${kind}`);
     orToast(save());

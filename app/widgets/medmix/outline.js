@@ -5,7 +5,7 @@ import { action, el, fill, options } from '../../static/dom.js';
 import { clamp } from '../../static/format.js';
 
 /** @typedef {[number, number]} Point x and y as fractions of the image's width and height */
-/** @typedef {{drop: string, file: string, outline: Point[], picture: HTMLCanvasElement}} Outlined */
+/** @typedef {{drop: string, file: string, outline: Point[], picture: string}} Outlined picture: its address */
 
 const SIDE = 64; // pixels of a lesion's picture
 const LEAST = 0.01; // of the image: a shorter drag is a click
@@ -21,13 +21,14 @@ export function patchOf(line, wide, high, times = 1.5) {
   return { x: from(left + width / 2, wide), y: from(top + height / 2, high), side };
 }
 
-/** @param {CanvasImageSource} image @param {Point[]} line @param {number} wide @param {number} high of the image
+/** Returns the address of a lesion's picture. @param {CanvasImageSource} image @param {Point[]} line
+ * @param {number} wide @param {number} high of the image
  * @param {number} [x] @param {number} [y] position of the image in a larger one */
 export function pictureOf(image, line, wide, high, x = 0, y = 0) {
   const canvas = el('canvas', { width: SIDE, height: SIDE });
   const { x: left, y: top, side } = patchOf(line, wide, high);
   canvas.getContext('2d')?.drawImage(image, x + left, y + top, side, side, 0, 0, SIDE, SIDE);
-  return canvas;
+  return canvas.toDataURL();
 }
 
 /** Asks for the outline of a lesion on one of the dropped files. @param {string} drop @param {string[]} files
@@ -41,12 +42,8 @@ export function outline(drop, files, use) {
   const shape = el('polygon', {});
   const box = el('polygon', { class: 'drag' });
   const svg = el('svg', { viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, shape, box);
-  const way = el('select', { 'aria-label': 'How to outline' }, [
-    ...options([
-      ['box', 'Box: finds the lesion inside'],
-      ['hand', 'Freehand outline'],
-    ]),
-  ]);
+  const ways = options(Object.entries({ box: 'Box: finds the lesion inside', hand: 'Freehand outline' }));
+  const way = el('select', { 'aria-label': 'How to outline' }, ways);
   const file = el('select', { 'aria-label': 'Image' }, options(files.map((name) => [name, name])));
   const words = el('p', { class: 'dim', role: 'status' });
   const done = action('Use this lesion', () => finish(), { class: 'main' });

@@ -1,7 +1,8 @@
-// Presets: the list and its versions, saving by name, YAML export and import.
+// Presets: the list and its versions, saving by name, YAML export and import; and the settings that those on screen are
+// compared with.
 import { api, fetched } from '../../static/api.js';
 import { ask, confirm, orToast, toast } from '../../static/dialogs.js';
-import { action, closing, download, el, fill, finder } from '../../static/dom.js';
+import { action, closing, download, el, fill, finder, offer, options } from '../../static/dom.js';
 import { fetchGrid } from './grid.js';
 import { patchOf } from './outline.js';
 
@@ -19,12 +20,9 @@ export class Presets {
   /** @param {HTMLElement} root @param {{now: () => {strong: string, config: Values}, filled: () => void, read: (strong:
    * string, config: Values) => void, scene: () => Values}} on now: the settings on screen; filled: called after the list changed; read: put these on
    * screen */
-  constructor(root, { now, filled, read, scene }) {
+  constructor(root, on) {
     this.$ = finder(root);
-    this.now = now;
-    this.filled = filled;
-    this.read = read;
-    this.scene = scene;
+    this.on = on;
     /** @type {Preset[]} */
     this.list = [];
     this.lastName = 'my lesions';
@@ -43,7 +41,7 @@ export class Presets {
   async save(note) {
     const name = (await ask('Name of the preset', this.lastName, { maxlength: 60 }))?.trim();
     if (!name) return;
-    const { preset } = await api('/api/medmix/presets', { name, note, ...this.now() });
+    const { preset } = await api('/api/medmix/presets', { name, note, ...this.on.now() });
     this.lastName = name;
     await this.load();
     this.fill();
@@ -60,7 +58,7 @@ export class Presets {
 
   async export() {
     const { name, version } = this.current() || { name: this.lastName, version: 0 };
-    const answer = await fetched('/api/medmix/presets.yaml', { name, version, ...this.now() });
+    const answer = await fetched('/api/medmix/presets.yaml', { name, version, ...this.on.now() });
     download(await answer.blob(), `${name.replace(/\W+/g, '-')}.yaml`);
   }
 
@@ -70,7 +68,7 @@ export class Presets {
     const { preset } = await api('/api/medmix/presets/read', { text: await file.text() });
     this.$('.yaml').value = '';
     this.lastName = preset.name;
-    this.read(preset.strong, preset.config);
+    this.on.read(preset.strong, preset.config);
     toast(`“${preset.name}” loaded. Save it to keep it.`, 'good');
   }
 
@@ -90,15 +88,15 @@ export class Presets {
 
   // Options for the augmentation on screen.
   options() {
-    const { strong } = this.now();
+    const { strong } = this.on.now();
     return this.list.flatMap((p, i) => (p.strong === strong ? [el('option', { value: String(i) }, label(p))] : []));
   }
 
   fill() {
-    const { strong } = this.now();
+    const { strong } = this.on.now();
     const choose = (/** @type {Preset} */ p) => () => {
       this.$('.presets').open = false;
-      this.read(strong, p.config);
+      this.on.read(strong, p.config);
     };
     const card = (/** @type {Preset} */ p) => {
       const words = el('span', {}, el('b', {}, label(p)), el('small', { class: 'dim' }, p.note || 'Saved preset'));
@@ -106,7 +104,7 @@ export class Presets {
       return action([picture, words], choose(p), { class: 'item', 'data-name': label(p) });
     };
     fill(this.$('.presets .cards'), this.list.filter((p) => p.strong === strong).map(card));
-    this.filled();
+    this.on.filled();
     this.show();
   }
 
@@ -116,7 +114,7 @@ export class Presets {
       if (!this.$('.presets').open) return;
       const canvas = this.$(`.presets [data-name="${CSS.escape(label(p))}"] canvas`);
       if (!canvas) continue;
-      const scene = { ...this.scene(), config: p.config, size: SIDE, samples: 1, weak: false };
+      const scene = { ...this.on.scene(), config: p.config, size: SIDE, samples: 1, weak: false };
       const drawn = JSON.stringify(scene);
       if (canvas.dataset.scene === drawn) continue;
       const { mosaic, outlines } = await fetchGrid(scene);
@@ -129,7 +127,7 @@ export class Presets {
   }
 
   show() {
-    const { strong, config } = this.now();
+    const { strong, config } = this.on.now();
     this.at = this.list.findIndex((p) => p.strong === strong && same(p.config, config));
     const chosen = this.current();
     this.$('.presets summary').textContent = chosen
@@ -138,5 +136,52 @@ export class Presets {
         ? 'matched, not saved'
         : 'changed by hand';
     this.$('.remove-preset').disabled = !chosen || chosen.built_in;
+  }
+}
+
+/** @typedef {{strong: string, config: Values, weak_config: Values}} Settings */
+
+const NOTHING = '';
+const NOW = 'now';
+
+/** Settings that are compared with those on screen. Their grid is cached, and fetched again only for other samples. */
+export class Beside {
+  /** @param {HTMLElement} root @param {Presets} presets @param {() => Settings} now those on screen @param {() => void}
+   * changed */
+  constructor(root, presets, now, changed) {
+    this.select = finder(root)('.beside-choice');
+    this.presets = presets;
+    /** @type {(Settings & {title: string}) | null} */
+    this.kept = null;
+    /** @type {{asked: string, grid: import('./grid.js').Grid} | null} the latest grid of these settings */
+    this.drawn = null;
+    this.select.onchange = () => {
+      const choice = this.select.value;
+      const preset = presets.list[Number(choice)];
+      if (choice === NOTHING) this.kept = null;
+      else if (choice === NOW) this.kept = { ...structuredClone(now()), title: 'copy' };
+      else this.kept = { ...now(), strong: preset.strong, config: preset.config, title: label(preset) };
+      changed();
+    };
+  }
+
+  /** Fills the menu after the presets or the augmentation have changed; the compared settings stay. */
+  fill() {
+    const { select } = this;
+    const was = select.value;
+    const first = options(Object.entries({ [NOTHING]: 'nothing', [NOW]: 'a copy of these settings' }));
+    offer(select, first, this.presets.options());
+    if (!this.kept) select.value = NOTHING;
+    else if (select.value !== was) select.value = NOW;
+  }
+
+  /** Returns the grid of the compared settings. @param {Values} scene on screen, for its samples, draws and side @param {AbortSignal} [signal] */
+  async grid(scene, signal) {
+    if (!this.kept) throw new Error('No settings are chosen to compare with.');
+    const { title, ...settings } = this.kept;
+    const wanted = { ...scene, ...settings };
+    const asked = JSON.stringify(wanted);
+    if (this.drawn?.asked !== asked) this.drawn = { asked, grid: await fetchGrid(wanted, signal) };
+    return this.drawn.grid;
   }
 }

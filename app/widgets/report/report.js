@@ -1,17 +1,67 @@
 // The Report tab: the finished cells of the paper's tables, and the job that runs the missing ones.
 import { api, questions } from '../../static/api.js';
 import { choose, confirm, orToast } from '../../static/dialogs.js';
-import { action, el, fill, finder, options } from '../../static/dom.js';
-import { moment, plural } from '../../static/format.js';
+import { action, el, fill, finder, num, options, table } from '../../static/dom.js';
+import { fixed, moment, plural, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 import { administers } from '../../static/store.js';
-import { board } from './boards.js';
+import { dom } from '../../static/view.js';
 
 const GOING = ['queued', 'running', 'paused', 'interrupted'];
 /** @type {Record<string, string>} */
 const FILES = { html: 'Open as page', csv: 'CSV', tex: 'LaTeX' };
 /** @type {Record<string, string>} */
 const WAITS = { queued: 'waiting for other jobs', paused: 'paused', interrupted: 'interrupted' };
+
+/** Returns the highest mean of a column, to three decimals. @param {Answers.ReportTable} table @param {string} metric */
+const best = ({ rows }, metric) =>
+  fixed(Math.max(...rows.map((row) => row.values[metric]?.mean ?? Number.NEGATIVE_INFINITY)));
+
+/** One table: rows of methods, our figures next to the paper's, a button for each seed; missing rows are grey, with the
+ * time that they take. @param {Answers.ReportTable} shown @param {(seed: Answers.ReportSeed) => void} open @param {Record<string, number>} costs seconds of rows that miss a cell */
+function board(shown, open, costs) {
+  const top = Object.fromEntries(shown.heads.map(({ metric }) => [metric, best(shown, metric)]));
+
+  /** @param {Answers.ReportRow} row @param {string} metric */
+  function value(row, metric) {
+    const ours = row.values[metric];
+    const text = ours && fixed(ours.mean);
+    const spread = ours?.deviation == null ? '' : ` ± ${fixed(ours.deviation)}`;
+    const paper = row.paper[metric];
+    const published = () =>
+      dom`<small title="Published in the paper">${fixed(paper)}${row.paper_starred && '*'}</small>`;
+    const look = text === top[metric] ? 'num rp-best' : 'num';
+    return dom`<td class=${look}>${text || '–'}${spread} ${paper != null && published()}</td>`;
+  }
+
+  /** @param {Answers.ReportRow} row */
+  const dots = (row) =>
+    row.seeds.map((one) => {
+      if (!one.fit) return el('i', { title: `Seed ${one.seed}: not run yet` });
+      const look = { title: `Open seed ${one.seed}`, 'aria-label': `${row.label}, seed ${one.seed}` };
+      return action(String(one.seed), () => open(one), look);
+    });
+
+  /** @param {Answers.ReportRow} row */
+  const time = (row) => (row.seconds == null && costs[row.label] ? about(costs[row.label]) : seconds(row.seconds));
+  const wide = shown.heads.length + 1;
+  /** @param {Answers.ReportRow} row */
+  const line = (row) => dom`<tr class=${row.seeds.some((one) => one.fit) || row.failed ? null : 'rp-none'}>
+    <td>
+      ${row.label}${row.starred && '*'}
+      ${row.collapsed > 0 && el('small', { class: 'warn' }, `${row.collapsed} collapsed`)}
+    </td>
+    ${
+      row.failed
+        ? el('td', { class: 'rp-failed', colspan: wide }, `Failed: ${row.failed}`)
+        : [shown.heads.map(({ metric }) => value(row, metric)), num(time(row))]
+    }
+    <td><span class="rp-seeds">${dots(row)}</span></td>
+  </tr>`;
+
+  const heads = ['Method', ...shown.heads.map(({ title }) => title), 'Time', 'Seeds'];
+  return dom`<section class="panel rp-board"><h2>${shown.title}</h2>${table(heads, shown.rows.map(line))}</section>`;
+}
 
 /** @param {HTMLElement} root @param {Page.Studio} studio */
 export async function mount(root, studio) {
@@ -122,8 +172,10 @@ export async function mount(root, studio) {
     $('.make').onclick = () => orToast(make(body));
     const opened = (/** @type {Answers.ReportSeed} */ seed) => orToast(open(seed));
     const draw = (/** @type {Record<string, Record<string, number>>} */ costs) => {
-      const boards = some.map((table) => board(table, opened, costs[table.name] || {}));
-      fill($('.rp-boards'), boards);
+      fill(
+        $('.rp-boards'),
+        some.map((one) => board(one, opened, costs[one.name] || {})),
+      );
     };
     draw(costs);
     if (administers.peek() === false || !$('.rp-going').hidden) return;

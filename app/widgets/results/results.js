@@ -1,15 +1,16 @@
 // The Results tab: figures of one run of the study, computed by the server.
-import { api, questions } from '../../static/api.js';
+import { computed, signal } from '@preact/signals';
+import { useState } from 'preact/hooks';
+import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
-import { action, el, fill, finder } from '../../static/dom.js';
+import { finder } from '../../static/dom.js';
 import { day, fixed, percent, plural } from '../../static/format.js';
-import { unscored } from '../../static/plan.js';
-import { administers } from '../../static/store.js';
-import { dom } from '../../static/view.js';
-import { badge, believed, guaranteed } from './believe.js';
-import { exports } from './exports.js';
-import { diceBySize, predictions, roc } from './plots.js';
-import { agreement, changedMinds, detectors, figures, verdicts } from './tables.js';
+import { Unscored } from '../../static/plan.js';
+import { Answered, administers, study } from '../../static/store.js';
+import { button, html, show } from '../../static/view.js';
+import { Exports, listen } from './exports.js';
+import { diceBySize, predictions, Roc } from './plots.js';
+import { agreement, believed, changedMinds, detectors, figures, guaranteed, verdicts } from './tables.js';
 
 /** Describes the threshold, and who chose it. @param {Answers.Chosen} point */
 const inEffect = ({ words, threshold, reader, created }) =>
@@ -18,98 +19,128 @@ const inEffect = ({ words, threshold, reader, created }) =>
 
 const DRAG = 'Drag the dot along the curve, or use the arrow keys; the flags in every list are updated.';
 
+/** @param {string} title @param {unknown} content */
+const wide = (title, content) => html`<section class="panel rs-wide"><h2>${title}</h2>${content}</section>`;
+
+/** @param {string | null} of a study */
+const at = (of) => /** @type {const} */ (`/api/results/${encodeURIComponent(of || '')}`);
+
+/** The ROC curve and the threshold. @param {{r: Answers.ResultsOfRun, may: boolean, renew: () => Promise<void>,
+ * studio: Page.Studio, guarantee: any}} props may: move the operating point; guarantee: of the limit */
+function OperatingPoint({ r: { run, labels, chosen, history }, may, renew, studio, guarantee }) {
+  const [place, setPlace] = useState(/** @type {number | null} */ (null)); // of the curve, while the point is moved
+  const keep = async (/** @type {Record<string, unknown>} */ body) => {
+    await api(`${at(study.value)}/point`, { run, ...body });
+    await renew();
+    setPlace(null);
+    studio.emit('flags');
+  };
+  const moved = (/** @type {number} */ to, /** @type {boolean} */ done) => {
+    setPlace(to);
+    if (done) orToast(keep({ source: 'dragged', threshold: labels.cuts[to] }));
+  };
+  const way = (/** @type {string} */ text, /** @type {string} */ title, /** @type {string} */ source) =>
+    button(text, () => orToast(keep({ source })), { title });
+  const [x, y] = (place !== null && labels.roc?.[place]) || [0, 0];
+  const how = may ? DRAG : 'An administrator moves the operating point.';
+  return html`<section class="panel">
+    <div class="rs-head"><h2>Operating point</h2></div>
+    <${Roc} figures=${labels} place=${place} moved=${may ? moved : null} />
+    <p class="num rs-said" role="status">
+      ${place !== null && `Sensitivity ${percent(y)}, specificity ${percent(1 - x)}`}
+    </p>
+    <p class="num rs-chosen">In effect: ${inEffect(chosen)}. Higher scores are flagged.</p>
+    ${
+      history.length > 1 &&
+      html`<details class="num">
+        <summary>${plural(history.length - 1, 'earlier operating point')}</summary>
+        ${history.slice(1).map((point) => html`<p class="dim">${inEffect(point)}.</p>`)}
+      </details>`
+    }
+    <p class="dim num">${labels.auroc === null ? '' : `AUROC ${fixed(labels.auroc)}. ${how}`}</p>
+    ${
+      may &&
+      html`<div class="rs-head">
+        ${way('Limit false alarms to 5 %', 'Flags at most 5 % of normal images like the held-out ones', 'limit')}
+        ${way('Fit to readers', 'Sets the threshold that agrees best with the readers’ decisions', 'readers')}
+        ${
+          chosen.source !== 'default' &&
+          way('Reset', 'Flags scores above the 95th percentile of held-out normals again', 'default')
+        }
+      </div>`
+    }
+    ${guarantee}
+  </section>`;
+}
+
 /** @param {HTMLElement} root @param {Page.Studio} studio */
 export async function mount(root, studio) {
-  const page = finder(root)('.rs-page');
-  /** @type {string | null} */
-  let asked = null;
-  let run = '';
-  let masks = ''; // the lesion masks used as ground truth; '': the study's default
-  let last = ''; // the current answer, as text
-  /** @type {Answers.Results | null} */
-  let answer = null;
-  /** Fetches the additional answers: reliability, and Dice by size. @type {(() => Promise<void>) | null} */
-  let later = null;
-  let may = true; // whether the reader may move the operating point and use other administrators' functions
-  let awaited = false; // planted lesions, by a job
-  const question = questions();
-
-  const link = (/** @type {number} */ id, /** @type {string} */ name) => action(name, () => studio.openCase(id));
-  const choose = (/** @type {string} */ id) => {
-    run = id;
-    show(true);
+  const visible = signal(false);
+  const awaited = signal(false); // planted lesions, by a job
+  // The run, and the lesion masks used as ground truth; '': the study's default.
+  const choice = signal({ study: study.value, run: '', masks: '' });
+  const chosen = computed(() =>
+    choice.value.study === study.value ? choice.value : { study: study.value, run: '', masks: '' },
+  );
+  /** @param {{run?: string, masks?: string}} what */
+  const choose = (what) => {
+    choice.value = { ...chosen.value, ...what };
   };
-  const wide = (/** @type {string} */ title, /** @type {Page.Child} */ content) =>
-    el('section', { class: 'panel rs-wide' }, el('h2', {}, title), content);
+  const results = new Answered(
+    () => {
+      const { run, masks } = chosen.value;
+      if (!visible.value || !study.value) return null;
+      return `${at(study.value)}?run=${encodeURIComponent(run)}&masks=${masks}`;
+    },
+    (path) => /** @type {Promise<Answers.Results>} */ (api(path)),
+  );
+  /** @param {(r: Answers.ResultsOfRun) => string} path of an additional answer on the run */
+  const ofRun = (path) => () => (results.value?.run ? `${at(study.value)}/${path(results.value)}` : null);
+  const reliability = new Answered(
+    ofRun((r) => `believe?run=${encodeURIComponent(r.run)}`),
+    (path) => /** @type {Promise<Answers.Believed>} */ (api(path)),
+  );
+  const sizes = new Answered(
+    ofRun((r) => `sizes?run=${encodeURIComponent(r.run)}&masks=${r.masks}`),
+    (path) => /** @type {Promise<Answers.Sizes>} */ (api(path)),
+  );
+  const warning = new Answered(
+    () => (visible.value && study.value ? `/api/export/${encodeURIComponent(study.value)}/warning` : null),
+    (path) => /** @type {Promise<Answers.ExportWarning>} */ (api(path)),
+  );
+  const renew = () => {
+    for (const answer of [results, reliability, sizes]) answer.renew();
+  };
 
-  /** @param {Answers.ResultsOfRun} r @param {HTMLElement} guarantee of the limit, filled later */
-  function operatingPoint({ run: of, labels, chosen, history }, guarantee) {
-    const said = el('p', { class: 'num rs-said', role: 'status' });
-    const keep = async (/** @type {Record<string, unknown>} */ body) => {
-      await api(`/api/results/${encodeURIComponent(studio.study || '')}/point`, { run: of, ...body });
-      await show(true);
-      studio.emit('flags');
-    };
-    const moved = (/** @type {number} */ place, /** @type {boolean} */ done) => {
-      const [x, y] = labels.roc?.[place] || [0, 0];
-      said.textContent = `Sensitivity ${percent(y)}, specificity ${percent(1 - x)}`;
-      if (done) orToast(keep({ source: 'dragged', threshold: labels.cuts[place] }));
-    };
-    const way = (/** @type {string} */ text, /** @type {string} */ title, /** @type {string} */ source) =>
-      action(text, () => orToast(keep({ source })), { title });
-    const ways = () => dom`<div class="rs-head">
-      ${way('Limit false alarms to 5 %', 'Flags at most 5 % of normal images like the held-out ones', 'limit')}
-      ${way('Fit to readers', 'Sets the threshold that agrees best with the readers’ decisions', 'readers')}
-      ${
-        chosen.source !== 'default' &&
-        way('Reset', 'Flags scores above the 95th percentile of held-out normals again', 'default')
-      }
-    </div>`;
-    const earlier = () => dom`<details class="num">
-      <summary>${plural(history.length - 1, 'earlier operating point')}</summary>
-      ${history.slice(1).map((point) => el('p', { class: 'dim' }, `${inEffect(point)}.`))}
-    </details>`;
-    const how = may ? DRAG : 'An administrator moves the operating point.';
-    return dom`<section class="panel">
-      <div class="rs-head"><h2>Operating point</h2></div>
-      ${roc(labels, may ? moved : null)}
-      ${said}
-      <p class="num rs-chosen">In effect: ${inEffect(chosen)}. Higher scores are flagged.</p>
-      ${history.length > 1 && earlier()}
-      <p class="dim num">${labels.auroc === null ? '' : `AUROC ${fixed(labels.auroc)}. ${how}`}</p>
-      ${may && ways()}${guarantee}
-    </section>`;
-  }
+  const link = (/** @type {number} */ id, /** @type {string} */ name) => button(name, () => studio.openCase(id));
+  const chooseRun = (/** @type {string} */ run) => choose({ run });
 
-  /** @param {Answers.ResultsOfRun} r */
-  function flagged(r) {
-    const kinds = /** @type {const} */ ({ reference: 'reference masks', readers: 'readers’ accepted masks' });
-    const kind = el('select', {
-      'aria-label': 'Lesion masks',
-      title: 'The lesion masks that Dice, pixel AUROC and PRO are computed against',
-      onchange: () => {
-        masks = kind.value;
-        show(true);
-      },
-    });
-    const against = (/** @type {keyof typeof kinds} */ name) =>
-      el('option', { value: name, selected: name === r.masks }, `Against ${r.counts[name]} ${kinds[name]}`);
-    kind.append(against('reference'), against('readers'));
+  /** @param {Answers.ResultsOfRun} r @param {boolean} may use administrators' functions */
+  function flagged(r, may) {
+    const kinds = { reference: 'reference masks', readers: 'readers’ accepted masks' };
+    const option = (/** @type {[string, string]} */ [name, words]) =>
+      html`<option value=${name}>Against ${r.counts[name]} ${words}</option>`;
     const again = async () => {
-      const { job } = await api(`/api/results/${encodeURIComponent(studio.study || '')}/evaluate`, { masks: r.masks });
+      const { job } = await api(`${at(study.value)}/evaluate`, { masks: r.masks });
       toast(`Job ${job} evaluates all runs.`, 'good');
     };
     const title = 'Computes these figures again for all runs, with the current cases, labels and masks';
-    return dom`<div class="panel">
+    return html`<div class="panel">
       <h2>At the operating point</h2>
       <div class="rs-two">
         ${figures('Against the labels', r.labels, { 'Normal images outlined': r.outlined })}
         ${figures('Against the readers', r.readers)}
       </div>
       <div class="rs-head">
-        <h2>Detectors compared</h2>${kind}${may && action('Evaluate all', () => orToast(again()), { title })}
+        <h2>Detectors compared</h2>
+        <select aria-label="Lesion masks" value=${r.masks}
+          title="The lesion masks that Dice, pixel AUROC and PRO are computed against"
+          onChange=${(/** @type {any} */ event) => choose({ masks: event.target.value })}>
+          ${Object.entries(kinds).map(option)}
+        </select>
+        ${may && button('Evaluate all', () => orToast(again()), { title })}
       </div>
-      ${detectors(r.compared, r.run, choose)}
+      ${detectors(r.compared, r.run, chooseRun)}
       <h2>Agreement of readers</h2>
       ${agreement(r.agreement, link)}
       <h2>Decisions changed after seeing the score</h2>
@@ -117,110 +148,66 @@ export async function mount(root, studio) {
     </div>`;
   }
 
-  /** Clears the previous study while another one's figures are loading. @param {string | null} study */
-  function clear(study) {
-    asked = study;
-    run = last = masks = '';
-    answer = later = null;
-    question();
-    fill(page, el('p', { class: 'dim' }, studio.study ? 'Reading the scores…' : 'Choose a study.'));
-  }
+  /** Says that an answer is awaited, or why there is none. @param {Answered<any, any>} answer @param {string} words */
+  const missing = (answer, words) => html`<p class=${answer.error ? '' : 'dim'}>${answer.error || words}</p>`;
 
-  async function show(force = false, changed = false) {
-    const { study } = studio;
-    if (!study || !studio.shown(root) || (!force && asked === study)) return;
-    if (asked !== study) clear(study);
-    const newest = question();
-    let r;
-    try {
-      r = await api(`/api/results/${encodeURIComponent(study)}?run=${encodeURIComponent(run)}&masks=${masks}`);
-    } catch (error) {
-      if (!newest()) return;
-      last = '';
-      fill(page, el('p', { class: 'panel rs-wide' }, error.message));
-      return;
-    }
-    const text = JSON.stringify([study, r]);
-    if (!newest()) return;
-    // An unchanged answer is not redrawn, so that a drag can continue; the additional answers are fetched again.
-    if (changed && text === last) return later?.();
-    last = text;
-    answer = r;
-    await draw(r);
-  }
-
-  /** @param {Answers.Results} r */
-  async function draw(r) {
-    later = null;
-    const study = studio.study || '';
-    const of = /** @type {const} */ (`/api/results/${encodeURIComponent(study)}`);
-    const out = exports(study, r.run, { blind: r.blind, may }, link, () => show(true));
-    if (r.run === null) {
-      const readers = wide('Agreement of readers', agreement(r.agreement, link));
-      fill(page, el('div', { class: 'panel rs-wide' }, unscored()), readers, out);
-      return;
-    }
-    const doubts = el('div', {}, el('p', { class: 'dim' }, 'Comparing new images…'));
-    const guarantee = el('details', {});
-    const plant = action('Plant test lesions', () => orToast(planting()), {
-      title: 'Plants synthetic lesions into held-out normals, counts which are flagged, and compares new images',
-    });
+  /** @param {{r: Answers.ResultsOfRun, may: boolean}} props */
+  function OfRun({ r, may }) {
     const planting = async () => {
-      await api(`${of}/believe?run=${encodeURIComponent(r.run)}`, {});
-      plant.disabled = awaited = true;
+      await api(`${at(study.value)}/believe?run=${encodeURIComponent(r.run)}`, {});
+      awaited.value = true;
       toast('Planting lesions. The table appears here when it is done.', 'good');
     };
-    const alarm = el('div', { class: 'rs-wide', role: 'status', hidden: true });
-    const sizes = el('div', {}, el('p', { class: 'dim' }, 'Reading masks and heat maps…'));
-    fill(
-      page,
-      alarm,
-      verdicts(r.verdicts, r.run, choose),
-      operatingPoint(r, guarantee),
-      flagged(r),
-      wide('Predictions by score, highest first', predictions(r.panel, studio.openCase)),
-      wide('Reliability', doubts),
-      wide('Dice by lesion size', sizes),
-      out,
-    );
-    const why = (/** @type {HTMLElement} */ place) => (/** @type {Error} */ error) => {
-      fill(place, el('p', {}, error.message));
-    };
-    later = async () => {
-      api(`${of}/believe?run=${encodeURIComponent(r.run)}`).then((/** @type {Answers.Believed} */ found) => {
-        fill(doubts, believed(found, may && plant));
-        fill(guarantee, guaranteed(found.promise)).hidden = !found.promise;
-        const changed = badge(found);
-        fill(alarm, changed).hidden = !changed;
-      }, why(doubts));
-      await api(`${of}/sizes?run=${encodeURIComponent(r.run)}&masks=${r.masks}`).then(
-        (/** @type {Answers.Sizes} */ found) => {
-          fill(sizes, diceBySize(found));
-        },
-        why(sizes),
-      );
-    };
-    await later();
+    const title = 'Plants synthetic lesions into held-out normals, counts which are flagged, and compares new images';
+    const plant = may && button('Plant test lesions', () => orToast(planting()), { title, disabled: awaited.value });
+    const found = reliability.value;
+    const dice = sizes.value ? diceBySize(sizes.value) : missing(sizes, 'Reading masks and heat maps…');
+    const alarm = found?.changed?.since && `⚠ ${found.changed.words}. The guarantee does not hold for them.`;
+    return html`
+      ${alarm && html`<div class="rs-wide" role="status"><p class="panel bad">${alarm}</p></div>`}
+      ${verdicts(r.verdicts, r.run, chooseRun)}
+      <${OperatingPoint} key=${r.run} r=${r} may=${may} renew=${() => results.renew()} studio=${studio}
+        guarantee=${guaranteed(found?.promise ?? null)} />
+      ${flagged(r, may)}
+      ${wide('Predictions by score, highest first', predictions(r.panel, studio.openCase))}
+      ${wide('Reliability', found ? believed(found, plant) : missing(reliability, 'Comparing new images…'))}
+      ${wide('Dice by lesion size', dice)}`;
   }
 
-  studio.on('study', () => {
-    clear(null);
-    show();
+  /** The last answer for this study, until the next one arrives.
+   * @type {{study: string | null, r: Answers.Results | null}} */
+  let last = { study: null, r: null };
+  function Whole() {
+    if (results.value) last = { study: study.value, r: results.value };
+    else if (last.study !== study.value) last = { study: study.value, r: null };
+    const { r } = last;
+    if (results.error) return html`<p class="panel rs-wide">${results.error}</p>`;
+    if (!study.value) return html`<p class="dim">Choose a study.</p>`;
+    if (!r) return html`<p class="dim">Reading the scores…</p>`;
+    // Until the reader's rights are known the page is an administrator's; it only changes for other readers.
+    const may = administers.value !== false;
+    const readers =
+      () => html`<div class="panel rs-wide"><p class="dim unscored" role="status"><${Unscored} /></p></div>
+      ${wide('Agreement of readers', agreement(r.agreement, link))}`;
+    return html`${r.run === null ? readers() : html`<${OfRun} r=${r} may=${may} />`}
+      <${Exports} key=${study.value} study=${study.value} run=${r.run} blind=${r.blind}
+        may=${may} warning=${warning.value} link=${link} changed=${() => results.renew()} />`;
+  }
+  listen();
+  show(finder(root)('.rs-page'), Whole);
+
+  for (const event of ['back', 'scored']) studio.on(event, renew);
+  let open = studio.tab;
+  studio.on('tab', (tab) => {
+    if (tab === 'results' && open === tab) renew(); // else the tab becomes visible, and fetches
+    open = tab;
   });
-  studio.on('back', () => show(true, true));
-  studio.on('tab', (tab) => tab === 'results' && show(true, true));
-  studio.on('scored', () => show(true));
   studio.on('status', ({ job, beside }) => {
-    if (!awaited || job || beside) return;
-    awaited = false;
-    later?.();
+    if (!awaited.value || job || beside) return;
+    awaited.value = false;
+    reliability.renew();
   });
-  // Until the reader's rights are known the page is an administrator's; it is only redrawn for other readers.
-  administers.subscribe((known) => {
-    if (may === (known !== false)) return;
-    may = known !== false;
-    if (answer) draw(answer);
-  });
-  new ResizeObserver(() => show()).observe(root);
-  show();
+  new ResizeObserver(() => {
+    visible.value = studio.shown(root);
+  }).observe(root);
 }

@@ -86,20 +86,15 @@ class Maps:
             }})()"""
         )
 
-    def lasso(self, x0, y0, x1, y1) -> None:
-        self.page.get_by_role("button", name="Lasso", exact=True).click()
+    def enclose(self, tool: str, wide: float = 1.0) -> None:
+        """Draws around the left part of the first map, with the lasso or the box."""
+        box = self.page.locator(".pane[data-pane='0'] .over").bounding_box()
+        x0, y0, x1, y1 = box["x"] + 3, box["y"] + 3, box["x"] + wide * box["width"] - 3, box["y"] + box["height"] - 3
+        self.page.get_by_role("button", name=tool, exact=True).click()
         self.page.mouse.move(x0, y0)
         self.page.mouse.down()
-        for x, y in ((x1, y0), (x1, y1), (x0, y1), (x0, y0)):
+        for x, y in ((x1, y0), (x1, y1), (x0, y1), (x0, y0)) if tool == "Lasso" else ((x1, y1),):
             self.page.mouse.move(x, y, steps=5)
-        self.page.mouse.up()
-        self.page.evaluate(PAINTED)
-
-    def box(self, x0, y0, x1, y1) -> None:
-        self.page.get_by_role("button", name="Box", exact=True).click()
-        self.page.mouse.move(x0, y0)
-        self.page.mouse.down()
-        self.page.mouse.move(x1, y1, steps=5)
         self.page.mouse.up()
         self.page.evaluate(PAINTED)
 

@@ -35,7 +35,7 @@ def test_a_map_is_asked_for_on_the_page_and_made_by_a_worker(maps, mapped):
 
 def test_a_map_that_came_by_itself_opens_where_none_is_open(maps):
     """As a first look draws one: nobody asked for it here."""
-    maps.get("(view.panes[0].blank(), view.emptiness())")
+    maps.get("(view.panes[0].blank(), view.touch())")
     maps.page.get_by_role("heading", name="No map yet").wait_for()
     maps.page.evaluate("window.Studio.emit('status', { studies: [], reading: {}, runs: {}, drafts: {}, arrived: {} })")
     maps.page.wait_for_function(LOADED)
@@ -137,18 +137,17 @@ def test_of_pretrained_weights_only_the_backbone_can_be_drawn(page, mapped, go):
     assert features.input_value() == "centred" and features.evaluate(off) == []
 
 
-def test_numbers_show_their_course_and_where_they_disagree_with_the_map(maps, mapped):
+def test_numbers_of_the_epoch_are_shown_with_a_warning_if_they_disagree_with_the_map(maps, mapped):
     page, about = maps.page, library.open_map(mapped[1], mapped[3][1]).about
-    values = [e["numbers"]["classes"]["silhouette"] for e in about["epochs"]]
-    page.get_by_role("button", name="Silhouette over the epochs").click()
-    page.locator(".numbers .course .chart canvas").wait_for()
-    last = page.locator(".numbers .course .legend").inner_text().split()[-1]
-    assert float(last) == pytest.approx(values[-1], abs=0.01)
+    row = page.locator(".numbers tr", has_text="Silhouette")
+    assert len(row.locator("polyline").get_attribute("points").split()) == 3
     warned = 0
     for e in (0, 1, 2):
         page.evaluate(f"document.querySelector('.widget-clusters').scatter.panes[0].seek({e})")
         page.locator(".pane[data-pane='0'] .epoch").filter(has_text=f"epoch {e}").wait_for()
-        warnings = about["epochs"][e]["numbers"]["classes"]["warnings"]
+        numbers = about["epochs"][e]["numbers"]["classes"]
+        row.locator("td").first.filter(has_text=f"{numbers['silhouette']:.2f}").wait_for()
+        warnings = numbers["warnings"]
         assert page.locator(".numbers .warning").all_inner_texts() == warnings
         warned += len(warnings)
     assert warned > 0  # a map of an untrained encoder is warned of at least once
@@ -162,8 +161,7 @@ def test_a_click_gives_the_right_image_after_filter_isolate_and_epoch_change(map
     i = maps.alone()
     assert maps.get("view.panes[0].column.names[view.panes[0].column.codes[a]]", i) != "Normal, training"
     click_shows(maps, i)
-    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
-    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] * 0.6, box["y"] + box["height"] - 3)
+    maps.enclose("Lasso", 0.6)
     chosen = set(maps.selected())
     page.get_by_role("button", name="Isolate").click()
     page.get_by_role("button", name="Move", exact=True).click()
@@ -186,14 +184,13 @@ def test_neighbours_on_the_page_equal_brute_force(maps, mapped):
     assert shown == NearestNeighbors(n_neighbors=10, algorithm="brute").fit(x).kneighbors()[1][i].tolist()
 
 
-@pytest.mark.parametrize("tool", ["lasso", "box"])
+@pytest.mark.parametrize("tool", ["Lasso", "Box"])
 def test_lasso_and_box_take_visible_points_only(maps, tool):
     page = maps.page
     assert maps.pixels("Abnormal, test") > 0
     page.get_by_role("button", name="Hide Abnormal, test").click()
     assert maps.pixels("Abnormal, test") == 0
-    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
-    getattr(maps, tool)(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    maps.enclose(tool)
     names = maps.get(
         "view.pointsOf(view.panes[0]).map((i) => view.panes[0].column.names[view.panes[0].column.codes[i]])"
     )
@@ -209,8 +206,7 @@ def test_two_maps_share_one_selection_by_identity(maps):
     page.wait_for_function("document.querySelector('.widget-clusters').scatter.panes[1].map")
     page.evaluate(PAINTED)
     assert maps.get("view.panes[0].map.key !== view.panes[1].map.key")
-    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
-    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] / 2, box["y"] + box["height"] - 3)
+    maps.enclose("Lasso", 0.5)
     ids = "view.pointsOf(view.panes[{0}]).map((i) => view.panes[{0}].map.ids[i]).sort()"
     here, there = maps.get(ids.format(0)), maps.get(ids.format(1))
     placed = set(maps.get("Array.from(view.panes[1].map.ids)"))  # the newest map, which may be of a part of the images
@@ -221,8 +217,7 @@ def test_two_maps_share_one_selection_by_identity(maps):
 @pytest.mark.long
 def test_a_tag_and_a_view_survive_a_reload(maps, mapped, go):
     page, store = maps.page, mapped[1]
-    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
-    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    maps.enclose("Lasso")
     page.get_by_label("Tag", exact=True).fill("looked at")
     page.get_by_role("button", name="Tag", exact=True).click()
     page.get_by_text("cases tagged").wait_for()
@@ -271,8 +266,7 @@ def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_
     page.locator(".near .thumb").nth(9).wait_for()
     shown = [int(b.get_attribute("data-point")) for b in page.locator(".near .thumb").all()]
     assert shown == new.near[-1, i - own].tolist()
-    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
-    maps.box(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    maps.enclose("Box")
     assert maps.selected() == list(range(own, own + 5))
     page.get_by_role("button", name="Add to worklist", exact=True).click()
     page.get_by_text("not cases of its study").wait_for()

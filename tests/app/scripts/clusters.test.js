@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
 import { bounds, Grid } from '../../../app/widgets/clusters/js/grid.js';
-import { titleOf } from '../../../app/widgets/clusters/js/model.js';
+import { join, titleOf, widen } from '../../../app/widgets/clusters/js/model.js';
 import { radiusFor, shuffled } from '../../../app/widgets/clusters/js/paint.js';
 import { categoryColours, colouring, css, ramp } from '../../../app/widgets/clusters/js/palette.js';
 import { valueText } from '../../../app/widgets/clusters/js/pane.js';
-import { join, widen } from '../../../app/widgets/clusters/js/projected.js';
 import { random } from './browser.js';
 
 /** @param {number} n @param {number} seed */

@@ -1,127 +1,98 @@
-// Two menus: named views of the maps, and exports as files.
+// The contents of two menus: named views of the maps, and exports as files.
+import { useRef } from 'preact/hooks';
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
-import { action, closing, download, el, fill, finder, finderOfAll, onEnter } from '../../../static/dom.js';
-import { dom } from '../../../static/view.js';
+import { button, html } from '../../../static/view.js';
 
-export class Menus {
-  /** @param {HTMLElement} root @param {import('./cluster_view.js').ClusterView} clusters */
-  constructor(root, clusters) {
-    this.root = root;
-    this.clusters = clusters;
-    /** @type {Answers.SavedView[]} */
-    this.views = [];
-    this.$ = finder(root);
-    this.all = finderOfAll(root);
-    this.menu(this.$('.menu.views'), () => this.viewItems());
-    this.menu(this.$('.menu.out'), () => this.files());
-  }
+/** @typedef {import('../clusters.js').ClusterView} ClusterView */
 
-  /** A menu whose entries are made when it opens. @param {HTMLDetailsElement} menu @param {() => HTMLElement[]} entries */
-  menu(menu, entries) {
-    menu.addEventListener('toggle', () => {
-      if (menu.open) fill(finder(menu)('.sheet'), entries());
-    });
-    closing(menu);
-  }
-  close() {
-    for (const menu of this.all('.menu')) menu.open = false;
-  }
+/** @param {Element | null} element in the menu */
+function close(element) {
+  const menu = element?.closest('details');
+  if (menu) menu.open = false;
+}
 
-  // Files ------------------------------------------------------------------------------------------
-  files() {
-    const pane = this.clusters.active.map ? this.clusters.active : this.clusters.panes[0];
-    if (!pane.map) return [el('p', { class: 'dim' }, 'There is no map yet.')];
-    const query = new URLSearchParams();
-    if (pane.fit) query.set('fit', pane.fit);
-    if (pane.column.codes) query.set('colour', pane.column.name);
-    const off = this.clusters.hidden.get('class');
-    if (pane.column.name === 'class' && off?.size) query.set('hide', [...off].join('|'));
-    const close = () => setTimeout(() => this.close(), 0);
-    const link = (/** @type {string} */ format, /** @type {string} */ text, more = {}) => {
-      const asked = new URLSearchParams({ ...Object.fromEntries(query), ...more });
-      return dom`<a href="${pane.map.base}/file.${format}?${asked}" download="" onclick=${close}>${text}</a>`;
-    };
-    const figures = (more = {}) => [link('svg', 'SVG', more), link('pdf', 'PDF', more), link('png', 'PNG', more)];
-    const several = pane.map.epochs > 1;
-    return dom`<h3>${several ? `Figure, epoch ${pane.epoch}` : 'Figure'}</h3>
-      ${figures({ epoch: pane.epoch })}
-      ${several && [el('h3', {}, 'Figure, all epochs'), figures()]}
-      <h3>Table of all points</h3>
-      ${link('csv', 'CSV')}${link('parquet', 'Parquet')}
-      <h3>As shown on screen</h3>
-      ${action('PNG', () => this.picture(pane), { class: 'item' })}`;
-  }
-  /** @param {import('./pane.js').Pane} pane */
-  picture(pane) {
-    const { plot } = pane;
-    const out = document.createElement('canvas');
-    out.width = plot.over.width;
-    out.height = plot.over.height;
-    const ink = out.getContext('2d');
-    ink?.drawImage(plot.points, 0, 0, out.width, out.height);
-    ink?.drawImage(plot.over, 0, 0);
-    out.toBlob((blob) => blob && download(blob, `${this.clusters.study}-epoch-${pane.epoch}.png`));
-    this.close();
-  }
+/** The map as a figure or a table. @param {{clusters: ClusterView}} props */
+export function Files({ clusters }) {
+  clusters.changed.value;
+  const { pane } = clusters;
+  if (!pane.map) return null;
+  /** @type {Record<string, string>} */
+  const query = pane.fit ? { fit: pane.fit } : {};
+  if (pane.column.codes) query.colour = pane.column.name;
+  const off = clusters.hidden.get('class');
+  if (pane.column.name === 'class' && off?.size) query.hide = [...off].join('|');
+  const link = (/** @type {string} */ format, /** @type {string} */ text, more = {}) => {
+    const asked = new URLSearchParams({ ...query, ...more });
+    const done = (/** @type {any} */ event) => setTimeout(close, 0, event.currentTarget);
+    return html`<a href=".${pane.map.base}/file.${format}?${asked}" download="" onClick=${done}>${text}</a>`;
+  };
+  const figures = (more = {}) => [link('svg', 'SVG', more), link('pdf', 'PDF', more), link('png', 'PNG', more)];
+  const several = pane.map.epochs > 1;
+  return html`<h3>${several ? `Figure, epoch ${pane.epoch}` : 'Figure'}</h3>
+    ${figures({ epoch: String(pane.epoch) })}
+    ${several && [html`<h3>Figure, all epochs</h3>`, figures()]}
+    <h3>Table of all points</h3>
+    ${link('csv', 'CSV')}${link('parquet', 'Parquet')}`;
+}
 
-  // Views ------------------------------------------------------------------------------------------
-  viewItems() {
-    const name = dom`
-      <input type="text" placeholder="name of this view" maxlength="60" aria-label="Name of this view" />`;
-    const done = async () => {
-      await this.clusters.listMaps();
-      this.close();
-    };
-    const change = (/** @type {Promise<unknown>} */ work) => orToast(work.then(done));
-    const save = () => {
-      const body = { study: this.clusters.study, name: name.value, state: this.state() };
-      const confirmed = () => toast(`View \u201c${name.value.trim()}\u201d saved.`, 'good');
-      if (name.value.trim()) change(api('/api/clusters/views', body).then(confirmed));
-    };
-    onEnter(name, save);
-    const remove = (/** @type {number} */ id) =>
-      change(api(`/api/clusters/views/${id}`, undefined, { method: 'DELETE' }));
-    const line = (/** @type {Answers.SavedView} */ { id, name, state }) => dom`<div class="line">
-      ${action(name, () => orToast(this.restore(/** @type {any} */ (state))), { class: 'item' })}
-      ${action('\u00d7', () => remove(id), { class: 'small', 'aria-label': `Delete view ${name}` })}
+/** The saved views, and a form to save another. @param {{clusters: ClusterView}} props */
+export function Views({ clusters }) {
+  clusters.changed.value;
+  const box = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const change = async (/** @type {Promise<unknown>} */ work, said = '') => {
+    if (!(await orToast(work))) return;
+    if (said) toast(said, 'good');
+    if (box.current) box.current.value = '';
+    await clusters.listMaps();
+    close(box.current);
+  };
+  const save = () => {
+    const name = box.current?.value.trim();
+    const body = { study: clusters.study, name, state: stateOf(clusters) };
+    if (name) change(api('/api/clusters/views', body), `View \u201c${name}\u201d saved.`);
+  };
+  const remove = (/** @type {number} */ id) =>
+    change(api(`/api/clusters/views/${id}`, undefined, { method: 'DELETE' }));
+  const open = (/** @type {Answers.SavedView} */ { state }) => {
+    close(box.current);
+    orToast(restore(clusters, /** @type {any} */ (state)));
+  };
+  const line = (/** @type {Answers.SavedView} */ view) => html`<div class="line">
+    ${button(view.name, () => open(view), { class: 'item' })}
+    ${button('\u00d7', () => remove(view.id), { class: 'small', 'aria-label': `Delete view ${view.name}` })}
+  </div>`;
+  return html`${clusters.views.length ? clusters.views.map(line) : html`<p class="dim">No saved views yet.</p>`}
+    <div class="line">
+      <input ref=${box} type="text" placeholder="name of this view" maxlength="60" aria-label="Name of this view"
+        onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && save()} />
+      ${button('Save', save)}
     </div>`;
-    return dom`${this.views.length ? this.views.map(line) : el('p', { class: 'dim' }, 'No saved views yet.')}
-      <div class="line">${name}${action('Save', save)}</div>`;
+}
+
+/** Everything needed to restore a view: maps, epochs, cameras, colours, the selection by identity.
+ * @param {ClusterView} clusters */
+const stateOf = ({ shown, panes, colour, fit, hidden, pointsOf }) => ({
+  panes: shown.map((p) => ({ key: p.map.key, time: p.plot.time, camera: { ...p.plot.camera } })),
+  colour,
+  fit,
+  hidden: [...hidden].map(([column, names]) => [column, [...names]]),
+  selected: pointsOf(panes[0]).map((i) => panes[0].map.ids[i]),
+});
+
+/** @param {ClusterView} clusters @param {ReturnType<typeof stateOf>} state */
+async function restore(clusters, state) {
+  const ready = new Set(clusters.maps.filter((m) => m.ready).map((m) => m.key));
+  if (!state.panes.every((p) => ready.has(p.key))) throw new Error('A map of this view was deleted. Draw it again.');
+  const hidden = new Map(state.hidden.map(([column, names]) => [column, new Set(names)]));
+  Object.assign(clusters, { colour: state.colour, fit: state.fit, hidden });
+  clusters.recolour();
+  await clusters.setSplit(state.panes.length > 1);
+  for (const [i, { key, time, camera }] of state.panes.entries()) {
+    await clusters.show(clusters.panes[i], key);
+    clusters.panes[i].seek(time);
+    Object.assign(clusters.panes[i].plot.camera, camera);
+    clusters.panes[i].plot.redraw();
   }
-  // Everything needed to restore a view: maps, epochs, cameras, colours, the selection by identity.
-  state() {
-    const { clusters } = this;
-    return {
-      panes: clusters.shown.map((p) => ({ key: p.map.key, time: p.plot.time, camera: { ...p.plot.camera } })),
-      colour: clusters.colour,
-      fit: clusters.fit,
-      hidden: [...clusters.hidden].map(([column, names]) => [column, [...names]]),
-      selected: clusters.pointsOf(clusters.shown[0]).map((i) => clusters.shown[0].map.ids[i]),
-    };
-  }
-  /** @param {ReturnType<Menus['state']>} state */
-  async restore(state) {
-    const { clusters } = this;
-    this.close();
-    const known = new Set(clusters.maps.filter((m) => m.ready).map((m) => m.key));
-    if (!state.panes.every((p) => known.has(p.key))) throw new Error('A map of this view was deleted. Draw it again.');
-    Object.assign(clusters, {
-      colour: state.colour,
-      fit: state.fit,
-      hidden: new Map(state.hidden.map(([c, n]) => [c, new Set(n)])),
-    });
-    clusters.recolour();
-    await clusters.setSplit(state.panes.length > 1);
-    for (const [i, { key, time, camera }] of state.panes.entries()) {
-      await clusters.show(clusters.panes[i], key);
-      clusters.panes[i].seek(time);
-      Object.assign(clusters.panes[i].plot.camera, camera);
-      clusters.panes[i].plot.redraw();
-    }
-    [clusters.active] = clusters.panes;
-    const found = state.selected.map((id) => clusters.active.map.find(id)).filter((i) => i >= 0);
-    if (found.length) clusters.select(clusters.active, found, false);
-    else clusters.clear();
-  }
+  clusters.select(clusters.panes[0], clusters.panes[0].map.findAll(state.selected));
 }

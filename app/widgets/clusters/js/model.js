@@ -1,8 +1,9 @@
-// A map in the browser: typed arrays, and the identity that a point has on every map.
+// A map in the browser: typed arrays, and the identity that a point has on every map. New images placed on it are
+// appended to its points as a separate class, so that every tool handles them.
 import { api, fetched } from '../../../static/api.js';
-import { join, loadSets, widen } from './projected.js';
 
 /** @typedef {Awaited<ReturnType<typeof loadMap>>} MapData */
+/** @typedef {Answers.Projection & {coords: Float32Array}} ProjectedSet */
 
 /** @param {string} key */
 export async function loadMap(key) {
@@ -16,8 +17,7 @@ export async function loadMap(key) {
   const { case_id: cases, lesions } = about.points;
   const ids = Float64Array.from(cases, (c, i) => c * 64 + lesions[i]);
   const whole = join({ base, coords, n, epochs, ids, cases, lesions }, sets);
-  /** @type {Map<number, number> | null} */
-  let index = null;
+  const index = new Map(Array.from(whole.ids, (v, i) => [v, i]));
   return {
     key,
     base,
@@ -28,12 +28,10 @@ export async function loadMap(key) {
     centres: about.epochs.map((e) => e.centres),
     fits: about.fits,
     thumb: (/** @type {number} */ i, side = 96) => `${whole.url(i)}/thumb.png?side=${side}`,
-    title: titleOf({ ...about, count: n }),
     /** Returns the index on this map of another map's point, or -1. @param {number} id */
-    find(id) {
-      index ??= new Map(Array.from(whole.ids, (v, i) => [v, i]));
-      return index.get(id) ?? -1;
-    },
+    find: (id) => index.get(id) ?? -1,
+    /** Returns the indices of those of another map's points that are on this map. @param {number[]} ids */
+    findAll: (ids) => ids.flatMap((id) => index.get(id) ?? []),
   };
 }
 
@@ -57,4 +55,78 @@ export async function loadColumns(map, fit) {
   const query = fit ? `?fit=${encodeURIComponent(fit)}` : '';
   const { columns } = await api(`${map.base}/columns${query}`);
   return new Map(columns.map((c) => [c.name, widen(c, map)]));
+}
+
+const PREFIX = 'Placed: ';
+/** Returns the class name of a set's points. @param {{title: string}} set */
+export const nameOf = (set) => PREFIX + set.title;
+/** @param {string} name of a class */
+export const isProjected = (name) => name.startsWith(PREFIX);
+
+/** The identity of a file outside a study: a negative number from its name, the same on every map. @param {string} text */
+function idOf(text) {
+  let [a, b] = [2166136261, 5381];
+  for (const c of text) {
+    a = Math.imul(a ^ (c.codePointAt(0) || 0), 16777619);
+    b = (Math.imul(b, 33) + (c.codePointAt(0) || 0)) | 0;
+  }
+  return -((a >>> 0) * 1048576 + ((b >>> 0) & 1048575) + 1);
+}
+
+/** Fetches the sets of new images on the map `base`, with their positions, and the projections in progress.
+ * @param {`/api/clusters/maps/${string}`} base */
+export async function loadSets(base) {
+  const { sets } = await api(`${base}/placed`);
+  const whole = async (/** @type {Answers.Projection} */ set) => {
+    const answer = await fetched(`${base}/placed/${set.key}/coords`);
+    return { ...set, coords: new Float32Array(await answer.arrayBuffer()) };
+  };
+  const ready = sets.filter((s) => s.ready).map(whole);
+  return { sets: await Promise.all(ready), waiting: sets.filter((s) => !s.ready) };
+}
+
+/** Appends the sets to the map's own `n` points: coords by epoch, ids, cases, lesions, addresses.
+ * @param {{base: string, coords: Float32Array, n: number, epochs: number, ids: ArrayLike<number> & Iterable<number>,
+ * cases: number[], lesions: number[]}} map coords: (epochs, n, 2) @param {ProjectedSet[]} sets */
+export function join({ base, coords, n, epochs, ids, cases, lesions }, sets) {
+  const more = sets.reduce((sum, s) => sum + s.names.length, 0);
+  const total = n + more;
+  const all = new Float32Array(2 * total * epochs);
+  for (let e = 0; e < epochs; e += 1) {
+    all.set(coords.subarray(2 * n * e, 2 * n * (e + 1)), 2 * total * e);
+    let at = total * e + n;
+    for (const { coords: c, names } of sets) {
+      const m = names.length;
+      all.set(c.subarray(2 * m * e, 2 * m * (e + 1)), 2 * at);
+      at += m;
+    }
+  }
+  const added = sets.flatMap((set) =>
+    set.names.map((name, j) => ({ set, j, name, url: `${base}/placed/${set.key}/${j}` })),
+  );
+  return {
+    n: total,
+    own: n,
+    coords: all,
+    sets,
+    added,
+    ids: Float64Array.from([
+      ...ids,
+      ...added.map(({ set, j, name }) => (set.cases[j] >= 0 ? set.cases[j] * 64 : idOf(`${set.title}/${name}`))),
+    ]),
+    cases: [...cases, ...added.map(({ set, j }) => set.cases[j])],
+    lesions: [...lesions, ...added.map(() => 0)],
+    url: (/** @type {number} */ i) => (i < n ? `${base}/points/${i}` : added[i - n].url),
+  };
+}
+
+/** Extends columns to the new points: a separate class for categories, unknown for numbers.
+ * @param {Answers.Column} column @param {Pick<ReturnType<typeof join>, 'added' | 'sets'>}
+ * map */
+export function widen(column, map) {
+  if (!map.added.length) return column;
+  if (column.values) return { ...column, values: [...column.values, ...map.added.map(() => null)] };
+  const { names: own = [], codes = [] } = column;
+  const names = [...own, ...map.sets.map(nameOf)];
+  return { ...column, names, codes: [...codes, ...map.added.map(({ set }) => own.length + map.sets.indexOf(set))] };
 }

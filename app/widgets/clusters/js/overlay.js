@@ -1,6 +1,7 @@
 // Overlays on the points: class means and radii, frozen centres, rings around points, the lasso.
+
+import { isProjected } from './model.js';
 import { css } from './palette.js';
-import { isProjected } from './projected.js';
 
 /** @typedef {import('./plot.js').Plot} Plot */
 /** @typedef {CanvasRenderingContext2D} Ink */
@@ -40,24 +41,27 @@ function ring(plot, i, colour, width, gap) {
 function classStats(plot) {
   const { current, visible, colouring, codes } = plot;
   const k = colouring?.table?.length || 0;
-  const sums = Array.from({ length: k }, () => ({ n: 0, x: 0, y: 0, d: 0 }));
+  const sums = Array.from({ length: k }, () => ({ n: 0, x: 0, y: 0, square: 0 }));
   for (let i = 0; i < visible.length; i += 1) {
     if (!visible[i]) continue;
     const s = sums[codes[i]];
+    const [x, y] = [current[2 * i], current[2 * i + 1]];
     s.n += 1;
-    s.x += current[2 * i];
-    s.y += current[2 * i + 1];
+    s.x += x;
+    s.y += y;
+    s.square += x * x + y * y;
   }
-  for (const s of sums) {
-    s.x /= s.n || 1;
-    s.y /= s.n || 1;
-  }
-  for (let i = 0; i < visible.length; i += 1) {
-    if (!visible[i]) continue;
-    const s = sums[codes[i]];
-    s.d += (current[2 * i] - s.x) ** 2 + (current[2 * i + 1] - s.y) ** 2;
-  }
-  return sums.map((s) => ({ n: s.n, x: s.x, y: s.y, radius: Math.sqrt(s.d / (s.n || 1)) }));
+  return sums.map(({ n, x, y, square }) => {
+    const mean = { x: x / (n || 1), y: y / (n || 1) };
+    return { n, ...mean, radius: Math.sqrt(Math.max(square / (n || 1) - mean.x ** 2 - mean.y ** 2, 0)) };
+  });
+}
+
+/** Starts a closed path. @param {Ink} ink @param {number[]} points x, y, x, y, ... */
+function outline(ink, points) {
+  ink.beginPath();
+  for (let k = 0; k < points.length; k += 2) ink.lineTo(points[k], points[k + 1]);
+  ink.closePath();
 }
 
 /** @param {Plot} plot */
@@ -110,12 +114,7 @@ function drawCentres(plot) {
   const all = centresAt(plot);
   all.forEach(([mx, my], c) => {
     const [x, y] = [mx * scale + dx, -my * scale + dy];
-    ink.beginPath();
-    ink.moveTo(x, y - 7);
-    ink.lineTo(x + 7, y);
-    ink.lineTo(x, y + 7);
-    ink.lineTo(x - 7, y);
-    ink.closePath();
+    outline(ink, [x, y - 7, x + 7, y, x, y + 7, x - 7, y]);
     ink.fillStyle = '#0d1013';
     ink.strokeStyle = '#ffffff';
     ink.lineWidth = 1.6;
@@ -134,9 +133,7 @@ function drawCentres(plot) {
 
 /** @param {Ink} ink @param {number[]} trail */
 function drawTrail(ink, trail) {
-  ink.beginPath();
-  for (let k = 0; k < trail.length; k += 2) ink[k ? 'lineTo' : 'moveTo'](trail[k], trail[k + 1]);
-  ink.closePath();
+  outline(ink, trail);
   ink.fillStyle = '#7cc4d422';
   ink.strokeStyle = '#7cc4d4';
   ink.lineWidth = 1.4;

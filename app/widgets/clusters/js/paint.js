@@ -1,5 +1,6 @@
 // Paints points directly into pixels, without paths or sprites: 50,000 take a few milliseconds without a graphics card.
 const GROUND = 0xff13100d; // #0d1013, opaque, little-endian
+const MARGIN = 32; // pixels round the canvas, so that a disc at its edge needs no clipping
 const STEPS = 4; // stamps at quarter pixels, so that slow motion does not jump
 
 /** @typedef {ReturnType<typeof stamps>} Stamps */
@@ -12,25 +13,23 @@ function stamps(radius, width) {
   const discs = [];
   for (let oy = 0; oy < STEPS; oy += 1) {
     for (let ox = 0; ox < STEPS; ox += 1) {
-      const touched = [];
+      const at = [];
+      const covers = [];
       const cx = side / 2 - 0.5 + (ox + 0.5) / STEPS;
       const cy = side / 2 - 0.5 + (oy + 0.5) / STEPS;
       for (let y = 0; y < side; y += 1) {
         for (let x = 0; x < side; x += 1) {
           const d = Math.hypot(x + 0.5 - cx, y + 0.5 - cy);
           const cover = Math.round(256 * Math.min(Math.max(radius + 0.5 - d, 0), 1));
-          if (cover) touched.push({ at: y * width + x, x, y, cover });
+          if (!cover) continue;
+          at.push(y * width + x);
+          covers.push(cover);
         }
       }
-      discs.push({
-        at: Int32Array.from(touched, (t) => t.at),
-        x: Int32Array.from(touched, (t) => t.x),
-        y: Int32Array.from(touched, (t) => t.y),
-        cover: Int32Array.from(touched, (t) => t.cover),
-      });
+      discs.push({ at: Int32Array.from(at), cover: Int32Array.from(covers) });
     }
   }
-  return { side, half: side / 2, discs };
+  return { half: side / 2, discs };
 }
 
 export class Painter {
@@ -40,11 +39,9 @@ export class Painter {
     this.canvas = canvas;
     this.image = this.context.createImageData(1, 1);
     this.pixels = new Uint32Array(0); // of the image; empty before the size is known
-    /** @type {Map<number, Stamps>} by radius, for one width */
+    this.stride = 0; // width of the image
+    /** @type {Map<number, Stamps>} by radius */
     this.made = new Map();
-    this.stampWidth = 0;
-    /** @type {Int32Array} */
-    this.order = new Int32Array(0);
   }
 
   /** @param {number} width @param {number} height */
@@ -52,37 +49,33 @@ export class Painter {
     if (this.pixels.length && this.canvas.width === width && this.canvas.height === height) return;
     this.canvas.width = width;
     this.canvas.height = height;
-    this.image = this.context.createImageData(width, height);
+    this.stride = width + 2 * MARGIN;
+    this.image = this.context.createImageData(this.stride, height + 2 * MARGIN);
     this.pixels = new Uint32Array(this.image.data.buffer);
+    this.made.clear();
   }
 
   /** @param {Float32Array | null} at x, y of all points in map units @param {{scale: number, dx: number, dy: number}}
    * view to pixels @param {{colours: Uint32Array, visible: Uint8Array, selected: Uint8Array | null, radius: number,
    * rim: boolean, order: Int32Array, shade?: number}} points `selected`: null if none is, then all are bright */
   paint(at, view, { colours, visible, selected, radius, rim, order, shade = 1 }) {
-    this.order = order;
     this.pixels.fill(GROUND);
-    if (at) {
-      if (selected) {
-        this.pass(at, view, colours, visible, selected, 0, radius, false, 0.22 * shade);
-        this.pass(at, view, colours, visible, selected, 1, radius, rim, 1);
-      } else {
-        this.pass(at, view, colours, visible, null, 0, radius, rim, shade);
-      }
-    }
-    this.context.putImageData(this.image, 0, 0);
+    const pass = (/** @type {number} */ strength, /** @type {boolean} */ rimmed, /** @type {number} */ wanted) =>
+      at && this.pass(at, view, { colours, visible, selected, radius, rim: rimmed, order }, strength, wanted);
+    pass(selected ? 0.22 * shade : shade, rim && !selected, 0);
+    if (selected) pass(1, rim, 1);
+    this.context.putImageData(this.image, -MARGIN, -MARGIN);
   }
 
-  /** @param {Float32Array} at @param {{scale: number, dx: number, dy: number}} view @param {Uint32Array} colours
-   * @param {Uint8Array} visible @param {Uint8Array | null} selected @param {number} wanted @param {number} radius
-   * @param {boolean} rim @param {number} strength */
-  pass(at, { scale, dx, dy }, colours, visible, selected, wanted, radius, rim, strength) {
+  /** Paints the points that `selected` has as `wanted`. @param {Float32Array} at @param {{scale: number, dx: number,
+   * dy: number}} view @param {Omit<Parameters<Painter['paint']>[2], 'shade'>} points @param {number} strength @param
+   * {number} wanted */
+  pass(at, { scale, dx, dy }, { colours, visible, selected, radius, rim, order }, strength, wanted) {
     const { width, height } = this.canvas;
     const inner = this.stamps(radius);
     const outer = rim ? this.stamps(radius + 1) : null;
     const s = Math.round(256 * strength);
     const edge = radius + 3;
-    const { order } = this;
     for (let k = 0, n = order.length; k < n; k += 1) {
       const i = order[k];
       if (!visible[i] || (selected && selected[i] !== wanted)) continue;
@@ -96,38 +89,23 @@ export class Painter {
 
   /** @param {number} radius */
   stamps(radius) {
-    const { width } = this.canvas;
-    if (this.stampWidth !== width) {
-      this.made = new Map();
-      this.stampWidth = width;
-    }
     const key = Math.round(radius * 4) / 4;
-    const kept = this.made.get(key) || stamps(key, width);
+    const kept = this.made.get(key) || stamps(key, this.stride);
     this.made.set(key, kept);
     return kept;
   }
 
   /** @param {Stamps} stamps @param {number} x @param {number} y @param {number} colour @param {number} strength 0..256 */
-  stamp({ side, half, discs }, x, y, colour, strength) {
+  stamp({ half, discs }, x, y, colour, strength) {
     const { pixels } = this;
-    const { width, height } = this.canvas;
     const left = Math.floor(x);
     const top = Math.floor(y);
-    const disc = discs[Math.floor((y - top) * STEPS) * STEPS + Math.floor((x - left) * STEPS)];
-    const { at, cover } = disc;
+    const { at, cover } = discs[Math.floor((y - top) * STEPS) * STEPS + Math.floor((x - left) * STEPS)];
     const red = colour & 0xff00ff;
     const green = colour & 0x00ff00;
     const solid = 0xff000000 | red | green;
-    const x0 = left - half;
-    const y0 = top - half;
-    const corner = y0 * width + x0;
-    const inside = x0 >= 0 && y0 >= 0 && x0 + side <= width && y0 + side <= height;
+    const corner = (top - half + MARGIN) * this.stride + left - half + MARGIN;
     for (let k = 0, n = at.length; k < n; k += 1) {
-      if (!inside) {
-        const px = x0 + disc.x[k];
-        const py = y0 + disc.y[k];
-        if (px < 0 || px >= width || py < 0 || py >= height) continue;
-      }
       const a = (cover[k] * strength) >> 8;
       const spot = corner + at[k];
       if (a >= 256) {

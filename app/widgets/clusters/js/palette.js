@@ -1,17 +1,13 @@
 // Colours on the dark ground: one per category, or a ramp for numbers. All are packed as 0xBBGGRR for the painter.
-import { isProjected } from './projected.js';
+import { isProjected } from './model.js';
 
-/** @type {Record<string, string>} */
-const GROUPS = {
+/** Of classes and categories, by name. @type {Record<string, string>} */
+const NAMED = {
   'Normal, training': '#4a86c8',
   'Normal, held out': '#8fc1f0',
   'Normal, test': '#4fc3a8',
   'Abnormal, test': '#f4647f',
   'Unlabelled, test': '#a3adb8',
-};
-const PSEUDO = ['#f6dc7a', '#f0a93c', '#d9722c', '#b9503f', '#a0528c', '#7d5bb5', '#6c6fd1'];
-/** @type {Record<string, string>} */
-const NAMED = {
   normal: '#4fc3a8',
   abnormal: '#f4647f',
   unsure: '#e6bd6a',
@@ -26,6 +22,7 @@ const NAMED = {
   'no lesion': '#4a86c8',
   'A\u2080, normal': '#4a86c8',
 };
+const PSEUDO = ['#f6dc7a', '#f0a93c', '#d9722c', '#b9503f', '#a0528c', '#7d5bb5', '#6c6fd1'];
 const PLAIN = '#56b4e9 #e69f00 #2fb592 #cc79a7 #f0e442 #d5702e #8b93ff #c3cbd3 #9b6a3c #6fd3e0'.split(' ');
 const PLACED = ['#ffffff', '#b6f0d0', '#ffd0ea', '#d8d0ff'];
 const NONE = '#4d5864';
@@ -50,9 +47,7 @@ export function categoryColours(names) {
     const hex =
       name === '\u2013'
         ? NONE
-        : GROUPS[name] ||
-          NAMED[name] ||
-          (pseudo ? PSEUDO[pseudo[1].charCodeAt(0) - 0x2081] : PLAIN[next++ % PLAIN.length]);
+        : NAMED[name] || (pseudo ? PSEUDO[pseudo[1].charCodeAt(0) - 0x2081] : PLAIN[next++ % PLAIN.length]);
     return pack(parse(hex));
   });
 }
@@ -82,30 +77,23 @@ export const rampCss = () => `linear-gradient(to right, ${RAMP.map((c) => css(pa
  * @returns {Colouring} */
 export function colouring(column, hidden) {
   if (column.codes && column.names) {
-    const table = categoryColours(column.names);
-    const counts = new Int32Array(column.names.length);
-    const off = column.names.map((name) => hidden.has(name));
-    const n = column.codes.length;
-    const none = column.names.indexOf('\u2013');
-    const back = none < 0 ? null : Uint8Array.from(column.codes, (c) => (c === none ? 1 : 0));
-    const colours = new Uint32Array(n);
-    const visible = new Uint8Array(n);
-    for (let i = 0; i < n; i += 1) {
-      const code = column.codes[i];
-      counts[code] += 1;
-      colours[i] = table[code];
-      visible[i] = off[code] ? 0 : 1;
-    }
-    return { colours, visible, back, table, counts };
+    const { codes, names } = column;
+    const table = categoryColours(names);
+    const counts = new Int32Array(names.length);
+    for (const code of codes) counts[code] += 1;
+    const none = names.indexOf('\u2013');
+    return {
+      colours: Uint32Array.from(codes, (code) => table[code]),
+      visible: Uint8Array.from(codes, (code) => (hidden.has(names[code]) ? 0 : 1)),
+      back: none < 0 ? null : Uint8Array.from(codes, (code) => (code === none ? 1 : 0)),
+      table,
+      counts,
+    };
   }
   const values = column.values || [];
   const known = /** @type {number[]} */ (values.filter((v) => v != null));
-  let [low, high] = column.name === 'percentile' ? [0, 100] : [Infinity, -Infinity];
-  if (column.name !== 'percentile')
-    for (const v of known) {
-      low = Math.min(low, v);
-      high = Math.max(high, v);
-    }
+  const ends = [known.reduce((a, b) => Math.min(a, b), Infinity), known.reduce((a, b) => Math.max(a, b), -Infinity)];
+  const [low, high] = column.name === 'percentile' ? [0, 100] : ends;
   const grey = pack(parse(NONE));
   const colours = Uint32Array.from(values, (v) => (v == null ? grey : ramp((v - low) / (high - low || 1))));
   const visible = Uint8Array.from(values, (v) => (v == null && hidden.has('unknown') ? 0 : 1));

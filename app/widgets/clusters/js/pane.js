@@ -1,10 +1,9 @@
-// One map with its title and, for several epochs, the scrubber below it.
+// One map with its title, pointer and keys and, for several epochs, the scrubber below it.
 import { action, el } from '../../../static/dom.js';
 import { dom } from '../../../static/view.js';
 import { loadColumns, loadMap } from './model.js';
 import { colouring } from './palette.js';
 import { Plot } from './plot.js';
-import { attach } from './tools.js';
 
 /** Returns a run that can colour this map: `fit` if possible. @param {import('./model.js').MapData} map @param {string | null} fit */
 const known = ({ fits }, fit) => (fits.some((f) => f.id === fit) ? fit : fits[0]?.id || null);
@@ -13,7 +12,7 @@ const known = ({ fits }, fit) => (fits.some((f) => f.id === fit) ? fit : fits[0]
 const none = null;
 
 export class Pane {
-  /** @param {import('./cluster_view.js').ClusterView} clusters @param {number} number 0 or 1 */
+  /** @param {import('../clusters.js').ClusterView} clusters @param {number} number 0 or 1 */
   constructor(clusters, number) {
     this.clusters = clusters;
     this.number = number;
@@ -27,8 +26,9 @@ export class Pane {
     this.fit = null;
     this.turn = 0; // counts opened maps: an answer that arrives after a newer choice is discarded
     this.running = 0;
-    this.pick = el('select', { class: 'which', 'aria-label': `Map ${number + 1}` });
-    this.pick.onchange = () => clusters.show(this, this.pick.value);
+    this.settled = 0; // index of the last epoch at which the scrubber rested
+    const pick = () => clusters.show(this, this.pick.value);
+    this.pick = el('select', { class: 'which', 'aria-label': `Map ${number + 1}`, onchange: pick });
     this.host = el('div', { class: 'plot' });
     this.slider = el('input', { type: 'range', min: 0, step: 0.01, 'aria-label': `Epoch of map ${number + 1}` });
     this.slider.oninput = () => this.seek(+this.slider.value, true);
@@ -41,17 +41,12 @@ export class Pane {
       <div class="title">${this.pick}</div>${this.host}${this.scrubber}
     </div>`;
     this.plot = new Plot(this.host);
-    attach(this.plot, {
-      tool: () => clusters.tool,
-      active: () => clusters.activate(this),
-      hover: (i, x, y) => clusters.tip(this, i, x, y),
-      click: (i, add) => clusters.click(this, i, add),
-      select: (found, add) => clusters.select(this, found, add),
-      key: (key) => clusters.key(key),
-    });
+    attach(this);
   }
 
   blank() {
+    this.stop();
+    this.turn += 1;
     this.map = this.plot.map = none;
     this.plot.visible = none;
     this.plot.redraw();
@@ -72,7 +67,7 @@ export class Pane {
     this.scrubber.hidden = map.epochs < 2;
     this.pick.value = key;
     this.recolour();
-    this.seek(map.epochs - 1);
+    this.seek(this.plot.time);
     return true;
   }
 
@@ -105,11 +100,11 @@ export class Pane {
   seek(time, still = false) {
     this.slider.value = String(time);
     this.plot.setTime(time);
+    if (!still) this.settled = this.epochIndex;
     const shown = `epoch ${this.epoch}`;
-    if (this.says.textContent !== shown || !still) {
-      this.says.textContent = shown;
-      this.clusters.epochChanged(this, still);
-    }
+    if (this.says.textContent === shown && still) return;
+    this.says.textContent = shown;
+    this.clusters.touch();
   }
 
   // One epoch takes 0.9 seconds; from the last it starts again.
@@ -139,6 +134,114 @@ export class Pane {
     this.play.setAttribute('aria-label', 'Play the epochs');
     this.seek(Math.round(this.plot.time));
   }
+}
+
+/** @typedef {{tool: string, x: number, y: number, startX: number, startY: number, moved: boolean, add: boolean,
+ *   path: number[]}} Drag */
+
+/** Wheel zooms, drag pans (or draws, with the box or lasso; Shift always draws a lasso). @param {Pane} pane */
+function attach(pane) {
+  const { plot, clusters } = pane;
+  const canvas = plot.over;
+  /** @type {Drag | null} */
+  let drag = null;
+  /** @param {MouseEvent} event @returns {[number, number]} */
+  const at = (event) => {
+    const box = canvas.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
+
+  canvas.addEventListener(
+    'wheel',
+    (event) => {
+      if (!plot.map) return;
+      event.preventDefault();
+      plot.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), ...at(event));
+      clusters.tip(pane, -1);
+    },
+    { passive: false },
+  );
+
+  canvas.addEventListener('pointerdown', (event) => {
+    if (!plot.map || event.button > 1) return;
+    canvas.setPointerCapture(event.pointerId);
+    const [x, y] = at(event);
+    const tool = event.button === 1 ? 'pan' : event.shiftKey ? 'lasso' : clusters.tool;
+    drag = { tool, x, y, startX: x, startY: y, moved: false, add: event.ctrlKey || event.metaKey, path: [x, y] };
+    clusters.activate(pane);
+  });
+
+  canvas.addEventListener('pointermove', (event) => {
+    const [x, y] = at(event);
+    if (!drag) {
+      const i = plot.pick(x, y);
+      if (i !== plot.hover) {
+        plot.hover = i;
+        plot.redraw(false);
+      }
+      clusters.tip(pane, i, x, y);
+      return;
+    }
+    if (!drag.moved && Math.hypot(x - drag.startX, y - drag.startY) < 4) return;
+    drag.moved = true;
+    clusters.tip(pane, -1);
+    if (drag.tool === 'pan') plot.pan(x - drag.x, y - drag.y);
+    else if (drag.tool === 'box') plot.trail = [drag.startX, drag.startY, x, drag.startY, x, y, drag.startX, y];
+    else {
+      const [px, py] = drag.path.slice(-2);
+      if (Math.hypot(x - px, y - py) > 2) drag.path.push(x, y);
+      plot.trail = drag.path;
+    }
+    Object.assign(drag, { x, y });
+    plot.redraw(drag.tool === 'pan');
+  });
+
+  const end = (/** @type {PointerEvent} */ event) => {
+    if (!drag) return;
+    const done = drag;
+    drag = null;
+    if (!done.moved) {
+      if (event.type === 'pointerup') clusters.click(pane, plot.pick(done.startX, done.startY), done.add);
+    } else if (done.tool !== 'pan' && plot.trail) {
+      const polygon = [];
+      for (let k = 0; k < plot.trail.length; k += 2) {
+        const p = plot.world(plot.trail[k], plot.trail[k + 1]);
+        polygon.push(p.x, p.y);
+      }
+      const found = plot.grid.inside(polygon, plot.visible);
+      clusters.select(pane, done.add ? [...clusters.pointsOf(pane), ...found] : found);
+    }
+    plot.trail = null;
+    plot.redraw(false);
+  };
+  canvas.addEventListener('pointerup', end);
+  canvas.addEventListener('pointercancel', end);
+  canvas.addEventListener('pointerleave', () => {
+    if (plot.hover >= 0) {
+      plot.hover = -1;
+      plot.redraw(false);
+    }
+    clusters.tip(pane, -1);
+  });
+
+  canvas.addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !plot.map) return;
+    /** @type {Record<string, () => void>} */
+    const keys = {
+      ArrowLeft: () => plot.pan(60, 0),
+      ArrowRight: () => plot.pan(-60, 0),
+      ArrowUp: () => plot.pan(0, 60),
+      ArrowDown: () => plot.pan(0, -60),
+      '+': () => plot.zoom(1.3),
+      '=': () => plot.zoom(1.3),
+      '-': () => plot.zoom(1 / 1.3),
+      0: () => plot.fit(),
+    };
+    const act = keys[event.key] || clusters.key(event.key);
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
 }
 
 // The tooltip at the pointer: the point's image and its class or number.

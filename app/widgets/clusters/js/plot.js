@@ -24,15 +24,12 @@ export class Plot {
     this.trail = null;
     this.marks = true;
     this.time = 0;
-    this.dirty = { points: false, over: false };
-    /** @type {number[]} drawing times of the last frames in milliseconds */
-    this.frames = [];
+    this.dirty = { points: false }; // the overlay is drawn in every frame
     this.width = 0; // CSS pixels
     this.height = 0;
     this.home = 0; // the scale at which the whole map is visible
     this.asked = 0;
     this.radius = 3;
-    this.some = false; // whether any point is selected
     /** @type {import('./model.js').MapData} null until one is put in place */
     this.map = /** @type {any} */ (null);
     this.current = new Float32Array(0); // x, y of each point at `time`
@@ -63,8 +60,7 @@ export class Plot {
     this.map = map;
     this.current = new Float32Array(map.n * 2);
     this.order = this.mixed = shuffled(map.n, map.own);
-    this.selected = new Uint8Array(map.n);
-    this.some = false;
+    this.setSelected([]);
     this.hover = this.focus = -1;
     this.neighbours = [];
     this.setTime(fresh ? map.epochs - 1 : Math.min(this.time, map.epochs - 1));
@@ -102,10 +98,10 @@ export class Plot {
     this.redraw();
   }
 
-  /** @param {Uint8Array} selected */
-  setSelected(selected) {
-    this.selected = selected;
-    this.some = selected.some((v) => v);
+  /** @param {number[]} points */
+  setSelected(points) {
+    this.selected = new Uint8Array(this.map.n);
+    for (const i of points) this.selected[i] = 1;
     this.redraw();
   }
 
@@ -167,34 +163,26 @@ export class Plot {
   resize() {
     const { clientWidth: width, clientHeight: height } = this.host;
     if (!width || !height) return;
-    const first = !this.width;
     Object.assign(this, { width, height });
     this.painter.resize(width, height);
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     this.over.width = width * ratio;
     this.over.height = height * ratio;
     this.ink.setTransform(ratio, 0, 0, ratio, 0, 0);
-    if (first) this.fit();
-    else if (this.home) {
-      const kept = this.camera.scale / this.home;
-      const { x, y } = this.camera;
-      this.fit();
-      if (kept > 1.02) {
-        Object.assign(this.camera, { x, y, scale: this.home * kept });
-      }
-    }
+    const { x, y, scale } = this.camera;
+    const kept = this.home ? scale / this.home : 1; // what is enlarged stays enlarged
+    this.fit();
+    if (kept > 1.02) Object.assign(this.camera, { x, y, scale: this.home * kept });
     this.redraw();
   }
 
   redraw(points = true) {
     if (points) this.dirty.points = true;
-    this.dirty.over = true;
     this.asked ||= requestAnimationFrame(() => this.draw());
   }
   draw() {
     this.asked = 0;
     if (!this.width || !this.painter.pixels.length) return;
-    const began = performance.now();
     if (this.dirty.points) {
       const n = this.visible?.length || 0;
       const radius = radiusFor(n) * Math.min(Math.max(Math.sqrt(this.camera.scale / (this.home || 1)), 1), 2);
@@ -202,7 +190,7 @@ export class Plot {
       this.painter.paint(this.visible && this.current, this.view(), {
         colours: this.colours,
         visible: this.visible,
-        selected: this.some ? this.selected : null,
+        selected: this.selected.includes(1) ? this.selected : null,
         radius,
         order: this.order,
         rim: n < 8000,
@@ -210,8 +198,6 @@ export class Plot {
       });
     }
     drawOverlay(this);
-    this.dirty = { points: false, over: false };
-    this.frames.push(performance.now() - began);
-    if (this.frames.length > 240) this.frames.shift();
+    this.dirty.points = false;
   }
 }
