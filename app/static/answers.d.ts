@@ -2901,7 +2901,6 @@ export interface components {
             untick?: string;
             set?: string;
             value?: string;
-            option?: string;
             slide?: string;
             through?: number[];
             over?: number;

@@ -3,7 +3,7 @@ import { api, fetched } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { download, dropZone, el, finder } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
-import { fitting } from '../../static/kind.js';
+import { fitting, handed } from '../../static/store.js';
 import { Beside } from './beside.js';
 import { fetchGrid, Sheet } from './grid.js';
 import { Match } from './match.js';
@@ -75,9 +75,8 @@ export async function mount(root, studio) {
   };
   $('.train').onclick = () => {
     const p = presets.current();
-    studio.handed = { strong, config: form.get(), weak: weakForm.get(), preset: p ? label(p) : '' };
+    handed.value = { strong, config: form.get(), weak: weakForm.get(), preset: p ? label(p) : '' };
     studio.openTab('training');
-    studio.emit('train-with', studio.handed);
   };
 
   // The picture --------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ test('a drawing comes back from its bytes with every step before and after it', 
   assert.deepEqual(again, drawing);
 });
 
-test('of a very long history the oldest steps are left out', () => {
+test('the oldest steps of a very long history are dropped', () => {
   const [w, h] = [2048, 2048];
   const mask = new Uint8Array(w * h);
   const box = { x0: 0, y0: 0, x1: w - 1, y1: h - 1 };

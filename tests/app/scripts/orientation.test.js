@@ -79,6 +79,8 @@ test('a view that is turned keeps zoom and middle, and its reset lays the image 
   assert.equal(view.scale, 0.6, 'a picture of 500 x 1000, as it is seen');
   view.reset();
   assert.deepEqual([view.turn, view.scale, view.toImage(0, 100)], [UPRIGHT, 0.8, { x: 0, y: 0 }]);
+  view.pan(1e6, 0);
+  assert.ok(view.dx <= 800 - 40, 'some of the image stays in sight');
 });
 
 test('the pixel of a raw image that is drawn is the one that lies there', () => {

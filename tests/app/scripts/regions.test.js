@@ -58,11 +58,7 @@ test('a component of the heat map is painted at the pixels of the image, and no 
   fillComponent(painted, 12, 10, { map, field, level: 0.5, ...found });
   const box = boxOf(painted, 12, 10);
   assert.ok(box && box.x0 >= 1 && box.x1 <= 7 && box.y0 >= 1 && box.y1 <= 7);
-  for (const [x, y] of [
-    [2, 2],
-    [5, 5],
-  ])
-    assert.equal(painted[y * 12 + x], 1);
+  for (const at of [2, 5]) assert.equal(painted[at * 12 + at], 1);
   assert.equal(painted[6 * 12 + 10], 0, 'the other component');
 });
 

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
+import { known } from '../../../app/widgets/review/js/about_panel.js';
 import { partsOf, Shelf } from '../../../app/widgets/review/js/layers.js';
-import { alike } from '../../../app/widgets/review/js/list.js';
+import { alike, nextUnread } from '../../../app/widgets/review/js/list.js';
+import { between, isBox } from '../../../app/widgets/review/js/place.js';
 import { namesLabel } from '../../../app/widgets/review/js/reference.js';
+import { length } from '../../../app/widgets/review/js/ruler.js';
 import { isPeak, nextPeak } from '../../../app/widgets/review/js/timeline.js';
-import { View } from '../../../app/widgets/review/js/view.js';
 
 test('peaks rise above all within their reach; of a plateau the first is one', () => {
   const scores = [0, 1, 5, 1, 0, null, 3, 3, 1, 0];
@@ -17,20 +19,7 @@ test('peaks rise above all within their reach; of a plateau the first is one', (
   assert.equal(nextPeak([null, null], 0), -1);
 });
 
-test('zooming keeps the pixel under the pointer where it is', () => {
-  const view = new View(() => {});
-  view.setPane(800, 600);
-  view.setImage(1000, 1000);
-  assert.equal(view.scale, 0.6);
-  const before = view.toImage(500, 300);
-  view.zoomAt(500, 300, 3);
-  const after = view.toImage(500, 300);
-  assert.ok(Math.hypot(after.x - before.x, after.y - before.y) < 1e-9);
-  view.pan(1e6, 0);
-  assert.ok(view.dx <= 800 - 40, 'some of the image stays in sight');
-});
-
-test('what was fetched is kept, the oldest let go, and a failure is not kept', async () => {
+test('fetched layers are cached, the oldest are dropped, and failures are not cached', async () => {
   let made = 0;
   const shelf = new Shelf(
     async (/** @type {number} */ n) => {
@@ -53,7 +42,7 @@ test('what was fetched is kept, the oldest let go, and a failure is not kept', a
   assert.equal(shelf.has('-1'), false);
 });
 
-test('a pack is taken apart into its parts', () => {
+test('a pack is split into its parts', () => {
   const head = new TextEncoder().encode(
     JSON.stringify([
       { name: 'image', bytes: 3, headers: {} },
@@ -83,4 +72,72 @@ test('a column in which most stand above all held-out normals shows scores', () 
   assert.equal(alike(rows([100, 100, 100, 99.96, 40])), true);
   assert.equal(alike(rows([100, 80, 60, 40, 20])), false);
   assert.equal(alike(rows([100, null, null])), false);
+});
+
+const DETAIL = /** @type {any} */ ({ id: 1, v: 'a', width: 512, height: 480, bits: 12, name: 'x.dcm', split: 'test' });
+const ABOUT = { format: 'DICOM', patient: '3f9a2c1b', study: 'chest', added: '2026-11-22T07:00:00Z', text: true };
+
+test('a case under a neutral name shows only its size and depth', () => {
+  const rows = known(DETAIL, 'Case ABC');
+  assert.deepEqual(rows, [
+    ['File', 'Case ABC'],
+    ['Size', '512 × 480 pixels'],
+    ['Depth', '12 bits'],
+  ]);
+});
+
+test('known facts of a case are shown, unknown ones omitted', () => {
+  const spacing = { x: 0.143, y: 0.143, at: 'detector' };
+  const one = { ...DETAIL, spacing, modality: 'CR', frames: 1, about: { ...ABOUT, shown_from: [0, 4095] } };
+  const rows = Object.fromEntries(known(one, 'x.dcm'));
+  assert.equal(rows.Spacing, '0.143 mm a pixel, at the detector');
+  assert.deepEqual([rows['Grey range'], rows.Patient, rows.Study], ['0 to 4095', '3f9a2c1b', 'chest, test']);
+  assert.deepEqual([rows.Series, rows.Text], [undefined, 'likely in the image']);
+  const slice = { ...DETAIL, spacing: { x: 0.5, y: 0.25, at: 'patient' }, frames: 40, about: ABOUT };
+  const other = Object.fromEntries(known(slice, 'x'));
+  assert.deepEqual(
+    [other.Spacing, other.Series, other['Grey range']],
+    ['0.5 × 0.25 mm a pixel', 'one of 40 images', undefined],
+  );
+});
+
+const decided = (/** @type {string[]} */ ...decisions) =>
+  decisions.map((decision, i) => ({ row: { id: i + 1, decision: decision || null } }));
+
+test('the next unread row comes after the case on screen, else from the start of a complete list', () => {
+  const list = decided('', 'normal', '', 'abnormal', '');
+  assert.equal(nextUnread(list, 1, true)?.row.id, 3);
+  assert.equal(nextUnread(list, 3, true)?.row.id, 5);
+  assert.equal(nextUnread(list, 5, true)?.row.id, 1);
+  assert.equal(nextUnread(list, 5, false), null, 'rows that have not been fetched may hold one');
+  assert.equal(nextUnread(list, undefined, true)?.row.id, 1);
+  assert.equal(nextUnread(decided('', 'normal'), 1, true), null, 'the case on screen is not the next one');
+  assert.equal(nextUnread([], 4, true), null);
+});
+
+const IMAGE = { w: 100, h: 80 };
+
+test('a drag in any direction is a box inside the image', () => {
+  assert.deepEqual(between({ x: 60, y: 70 }, { x: 20, y: 10 }, IMAGE, 4), [20, 10, 60, 70]);
+  assert.deepEqual(between({ x: -5, y: 10 }, { x: 120, y: 90 }, IMAGE, 4), [0, 10, 100, 80]);
+});
+
+test('a click that shakes stays a point', () => {
+  const corners = between({ x: 20, y: 10 }, { x: 22, y: 12 }, IMAGE, 4);
+  assert.deepEqual(corners, [20, 10, 20, 10]);
+  assert.equal(isBox(corners), false);
+  assert.equal(isBox([1, 1, 1, 5]), true);
+});
+
+const A = { x: 10, y: 20 };
+const B = { x: 40, y: 60 };
+
+test('a length is in pixels if their spacing is unknown', () => {
+  assert.equal(length(A, B), '50.0 px');
+  assert.equal(length(A, B, null), '50.0 px');
+});
+
+test('a length is in millimetres if the spacing is known', () => {
+  assert.equal(length(A, B, { x: 0.5, y: 0.25, at: 'patient' }), '18.0 mm (50.0 px)');
+  assert.equal(length(A, B, { x: 0.1, y: 0.1, at: 'detector' }), '5.0 mm at the detector (50.0 px)');
 });
