@@ -30,7 +30,6 @@ class TourAct(Part, total=False):
     untick: str
     set: str
     value: str
-    option: str
     slide: str
     through: list[float]
     over: float

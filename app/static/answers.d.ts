@@ -2895,7 +2895,6 @@ export interface components {
             untick?: string;
             set?: string;
             value?: string;
-            option?: string;
             slide?: string;
             through?: number[];
             over?: number;

@@ -1,5 +1,5 @@
 // The page's messages and questions: notes in a corner, questions in a dialog.
-import { check, el } from './dom.js';
+import { el } from './dom.js';
 import { dom } from './view.js';
 
 // Maximum number of notes, except errors: they share one line of the page, too narrow for more.
@@ -26,18 +26,25 @@ export const orToast = (work) =>
     return null;
   });
 
+/** Handles the submission of a form: passes its data on, and shows the error if that fails.
+ * @param {(given: FormData, form: HTMLFormElement) => Promise<unknown>} act */
+export const submitted = (act) => (/** @type {any} */ event) => {
+  event.preventDefault();
+  return orToast(act(new FormData(event.target, event.submitter), event.target));
+};
+
 /**
- * Shows a modal form. Resolves to `answer()` when it is submitted, to `otherwise` when it is cancelled.
- * @template A, B
- * @param {{content: Page.Child[], answer: () => A, otherwise: B, yes: string, no?: string, danger?: boolean}} question
+ * Shows a modal form. Resolves to `answer` of its data when it is submitted, to null when it is cancelled.
+ * @template A
+ * @param {{content: Page.Child[], answer: (given: FormData) => A, yes: string, no?: string, danger?: boolean}} question
  * danger: the action cannot be undone, and the button is red
- * @returns {Promise<A | B>}
+ * @returns {Promise<A | null>}
  */
-export function asked({ content, answer, otherwise, yes, no = 'Cancel', danger = false }) {
+export function asked({ content, answer, yes, no = 'Cancel', danger = false }) {
   return new Promise((resolve) => {
-    const send = () => {
+    const send = (/** @type {any} */ { target }) => {
       dialog.close();
-      resolve(answer());
+      resolve(answer(new FormData(target)));
     };
     const form = dom`<form method="dialog" onsubmit=${send}>
       ${content}
@@ -46,7 +53,7 @@ export function asked({ content, answer, otherwise, yes, no = 'Cancel', danger =
         <button class=${danger ? 'danger' : 'main'}>${yes}</button>
       </menu>
     </form>`;
-    const dialog = sheet('', [form], () => resolve(otherwise)); // nothing if it was sent
+    const dialog = sheet('', [form], () => resolve(null)); // nothing if it was sent
   });
 }
 
@@ -66,15 +73,15 @@ export function sheet(look, content, closed) {
 
 /** Asks for confirmation of an action that cannot be undone. @param {string} text */
 export const confirm = (text, yes = 'Yes', no = 'Cancel', danger = false) =>
-  asked({ content: [el('p', {}, text)], answer: () => true, otherwise: false, yes, no, danger });
+  asked({ content: [el('p', {}, text)], answer: () => true, yes, no, danger });
 
 /** Asks for a text (long: several lines). Resolves to it, or null if cancelled.
  * @param {string} text @param {string} [value] @param {{long?: boolean, yes?: string, maxlength?: number}} [options] */
 export function ask(text, value = '', { long = false, yes = 'Save', maxlength } = {}) {
-  const look = { 'aria-label': text, maxlength };
+  const look = { name: 'text', 'aria-label': text, maxlength, value };
   const box = long ? el('textarea', { rows: 4, ...look }) : el('input', { type: 'text', ...look });
-  box.value = value;
-  const answer = asked({ content: [el('label', {}, text, box)], answer: () => box.value, otherwise: null, yes });
+  const content = [el('label', {}, text, box)];
+  const answer = asked({ content, answer: (given) => String(given.get('text')), yes });
   box.select();
   return answer;
 }
@@ -85,27 +92,7 @@ export function ask(text, value = '', { long = false, yes = 'Save', maxlength } 
 export function choose(text, ways, first, yes) {
   const rows = Object.entries(ways).map(([name, [title, note]]) => {
     const input = el('input', { type: 'radio', name: 'way', value: name, checked: name === first });
-    const label = dom`<label class="check">${input}<span>${title}<small>${note}</small></span></label>`;
-    return { name, input, label };
+    return dom`<label class="check">${input}<span>${title}<small>${note}</small></span></label>`;
   });
-  return asked({
-    content: [el('h2', {}, text), rows.map((r) => r.label)],
-    answer: () => rows.find((r) => r.input.checked)?.name || first,
-    otherwise: null,
-    yes,
-  });
-}
-
-/** Asks for a selection of options. Resolves to their names, or null. `more`: further content of the dialog.
- * @param {string} text @param {Record<string, string>} options their titles by name @param {string[]} chosen @param
- * {string} yes @param {Page.Child} [more] */
-export function pick(text, options, chosen, yes, more = null) {
-  const box = (/** @type {string} */ name) => ({ name, ...check(options[name], { checked: chosen.includes(name) }) });
-  const boxes = Object.keys(options).map(box);
-  return asked({
-    content: [el('p', {}, text), boxes.map((b) => b.label), more],
-    answer: () => boxes.filter((b) => b.box.checked).map((b) => b.name),
-    otherwise: null,
-    yes,
-  });
+  return asked({ content: [el('h2', {}, text), rows], answer: (given) => String(given.get('way')), yes });
 }

@@ -6,9 +6,6 @@ import { seconds } from './format.js';
 import * as store from './store.js';
 import { html, show } from './view.js';
 
-/** @type {Record<Answers.Stage['state'], string>} */
-const WORDS = { done: 'done', running: 'running', waiting: '', failed: 'failed', stopped: 'stopped' };
-
 export const GOAL = 5; // number of marked lesions at which learning is first offered: the first of the server's OFFERS
 
 /** Formats an estimate of the time left. @param {number} s */
@@ -19,8 +16,9 @@ const newest = questions();
  * scored the study.
  * @param {Page.Studio} studio @param {boolean} going */
 export async function followPlan(studio, going) {
-  if (!going && !studio.plan?.jobs.length) return;
-  const { study, plan: before } = studio;
+  const before = store.plan.peek();
+  if (!going && !before?.jobs.length) return;
+  const { study } = studio;
   const isNewest = newest();
   const plan = await api(`/api/status/plan?study=${encodeURIComponent(study || '')}`);
   if (study !== studio.study || !isNewest()) return;
@@ -30,7 +28,7 @@ export async function followPlan(studio, going) {
 
 /** @param {{stage: Answers.Stage}} props */
 function Line({ stage: { title, state, left, share } }) {
-  const end = state === 'waiting' ? about(left) : state === 'running' ? `${about(left)} left` : WORDS[state];
+  const end = state === 'waiting' ? about(left) : state === 'running' ? `${about(left)} left` : state;
   return html`<li class=${state}>
     <i aria-hidden="true" /><span class="title">${title}</span>
     ${state === 'running' ? html`<progress max="1" value=${share} aria-label=${title} />` : html`<span />`}

@@ -1,6 +1,7 @@
 // The page's store: what is on screen. Address, headings, lists and dialogs depend only on it. Only the actions below
 // change it; `openStudy` replaces everything that belongs to a study at once.
 import { batch, computed, effect, signal } from '@preact/signals';
+import { api } from './api.js';
 
 /** @template T @typedef {import('@preact/signals').Signal<T>} Signal */
 
@@ -16,6 +17,8 @@ export const lost = signal(false); // the server is silent: the screen may be ou
 export const shownCase = signal(/** @type {number | null} */ (null));
 export const reading = signal(/** @type {string | null} */ (null));
 export const trained = signal(/** @type {string | null} */ (null));
+/** Settings that MedMix hands over to Training. @type {Signal<{strong: string, config: Values, weak: Values, preset: string} | null>} */
+export const handed = signal(null);
 /** Counts key presses and mouse clicks: an answer requested before the latest one must not change the screen under the reader's hands. */
 export const acts = signal(0);
 
@@ -137,3 +140,9 @@ export class Answered {
     return held.value.key === key.value && key.value !== null ? held.value : null;
   }
 }
+
+/** The kind of image of the open study, as confirmed, with the matching presets of MedMix and the lesion head. */
+export const fitting = new Answered(
+  () => (started.value ? study.value : null),
+  (id) => api(`/api/study/${encodeURIComponent(id)}/kind`),
+);

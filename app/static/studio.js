@@ -20,8 +20,8 @@ const MENU = '#rooms > .tab-wrapper .overflow-dropdown button';
 /** @param {Element} button */
 const tabOf = ({ id, textContent }) => /^tab-(\w+)-button$/.exec(id)?.[1] || (textContent || '').trim().toLowerCase();
 
-/** @type {Page.Studio} */
-const Studio = {
+/** What every widget is mounted with. */
+export const Studio = {
   get study() {
     return store.study.value;
   },
@@ -31,22 +31,22 @@ const Studio = {
   get started() {
     return store.started.value;
   },
-  get plan() {
-    return store.plan.value;
-  },
-  handed: null, // settings to hand over from MedMix to Training
   importing: false,
   byHand: false,
 
+  /** Returns a function that stops listening. @param {string} event @param {(detail: any) => void} fn */
   on(event, fn) {
     (listeners[event] ||= new Set()).add(fn);
     return () => listeners[event].delete(fn);
   },
+  /** Asks the server how jobs, sessions and studies stand. @returns {Promise<void>} */
   renewStatus: () => renewStatus(),
+  /** @param {string} event @param {unknown} [detail] */
   emit(event, detail) {
     for (const fn of listeners[event] || []) fn(detail);
   },
 
+  /** Follows the picker's choice. @param {string | null} id */
   setStudy(id) {
     id = id || null;
     if (!Studio.started) {
@@ -63,37 +63,43 @@ const Studio = {
       Studio.emit('study', id);
     }
   },
-  // Asks the picker to reload the list of studies and to select `id`.
+  /** Asks the picker to reload the list of studies and to select one. @param {string | null} id */
   chooseStudy(id) {
     known = null; // this choice changes the list: the bar must not choose again while the picker answers
     choose(`${id || ''}#${Date.now()}`);
   },
+  /** @param {{value: string}} props @param {(event: string) => void} trigger */
   bridge(props, trigger) {
     choose = (text) => {
       props.value = text;
       trigger('submit');
     };
   },
+  /** @param {string} name */
   openTab(name) {
     const menu = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(MENU)]);
     (document.getElementById(`tab-${name}-button`) || menu.find((entry) => tabOf(entry) === name))?.click();
   },
+  /** @param {number} id */
   openCase(id) {
     store.shownCase.value = id;
     Studio.openTab('review');
     Studio.emit('case', id);
   },
+  /** Shows a run in the Training tab. @param {string} id */
   openRun(id) {
     store.trained.value = id;
     Studio.openTab('training');
     Studio.emit('run', id);
   },
+  /** Shows the cases as a detector's run reads them, in the Review tab. @param {string} run */
   openReadings(run) {
     store.reading.value = run;
     Studio.openTab('review');
     Studio.emit('readings', run);
   },
 
+  /** @param {HTMLElement} root @param {string} module @param {unknown} props */
   async mount(root, module, props) {
     try {
       const { mount } = await import(new URL(module, document.baseURI).href);
@@ -104,6 +110,7 @@ const Studio = {
       toast(error instanceof Error ? error.message : String(error), 'bad');
     }
   },
+  /** @param {HTMLElement} element */
   shown: (element) => element.isConnected && element.offsetParent !== null && !document.hidden,
 };
 window.Studio = Studio;

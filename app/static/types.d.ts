@@ -26,41 +26,7 @@ export interface ElementBuilder {
   ): HTMLElementTagNameMap[K];
 }
 
-/** Settings that MedMix hands over to Training. */
-export interface Handed {
-  strong: string;
-  config: Record<string, unknown>;
-  weak: Record<string, unknown>;
-  preset: string;
-}
-
-export interface Studio {
-  readonly study: string | null;
-  readonly tab: string | null;
-  readonly started: boolean;
-  handed: Handed | null;
-  importing: boolean;
-  byHand: boolean;
-  /** What jobs make for the open study; null before it was asked for. */
-  readonly plan: Answers.Plan | null;
-  /** Returns a function that stops listening. */
-  on(event: string, fn: (detail: any) => void): () => void;
-  /** Asks the server how jobs, sessions and studies stand. */
-  renewStatus(): Promise<void>;
-  emit(event: string, detail?: unknown): void;
-  setStudy(id: string | null): void;
-  chooseStudy(id: string | null): void;
-  bridge(props: { value: string }, trigger: (event: string) => void): void;
-  openTab(name: string): void;
-  openCase(id: number): void;
-  /** A run in the Training tab. */
-  openRun(id: string): void;
-  /** The cases as a detector's run reads them, in the Review tab. */
-  openReadings(run: string): void;
-  mount(root: HTMLElement, module: string, props: unknown): Promise<void>;
-  shown(element: HTMLElement): boolean;
-}
-
+export type Studio = typeof import('./studio.js').Studio;
 export type Params = Record<string, unknown>;
 
 export interface Failure {

@@ -4,7 +4,7 @@ import { api, fetched } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { download, dropZone, el, finder } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
-import { fitting } from '../../static/kind.js';
+import { fitting, handed } from '../../static/store.js';
 import { fetchGrid, sheet } from './grid.js';
 import { Match } from './match.js';
 import { Numbers, waited } from './measured.js';
@@ -71,9 +71,8 @@ export async function mount(root, studio) {
   };
   $('.train').onclick = () => {
     const p = presets.current();
-    studio.handed = { strong, config: form.get(), weak: weakForm.get(), preset: p ? label(p) : '' };
+    handed.value = { strong, config: form.get(), weak: weakForm.get(), preset: p ? label(p) : '' };
     studio.openTab('training');
-    studio.emit('train-with', studio.handed);
   };
 
   // The picture --------------------------------------------------------------------------------

@@ -1,17 +1,34 @@
 // The audit trail, for administrators: who did what and when, newest first, a page at a time.
-import { fetched } from '../../static/api.js';
+import { effect, signal } from '@preact/signals';
+import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
-import { action, check, el, fill, finder, offer, options, table, tr } from '../../static/dom.js';
-import { dom } from '../../static/view.js';
+import { Answered } from '../../static/store.js';
+import { html } from '../../static/view.js';
+import { open, openPanel } from './room.js';
 
 const HEADS = ['When (UTC)', 'Who', 'What', 'Case', 'Change'];
 
-/** @typedef {{at: string, who: string, kind: string, case?: string, case_id?: number, study?: string, before?: unknown,
- *   after?: unknown}} Event_ one row of the trail */
+const filters = signal({ kind: '', who: '', since: '', until: '', everywhere: false });
+
+/** Fetches a page of the trail. @param {string} query @param {number} before the number of an event; 0: the newest page */
+const page = (query, before) => api(`/api/audit?${query}&before=${before}`);
+const newest = new Answered(
+  () => {
+    const { everywhere, ...chosen } = filters.value;
+    const shown = openPanel.value === 'audit' && open();
+    return shown ? String(new URLSearchParams({ study: everywhere ? '' : shown, ...chosen })) : null;
+  },
+  (query) => page(query, 0),
+);
+const older = signal(/** @type {Answers.Trail[]} */ ([]));
+effect(() => {
+  newest.value; // a new answer starts at its first page
+  older.value = [];
+});
 
 /** Describes a value of an event in a few words: {"decision": "normal", "comment": ""} is "decision normal".
  * @param {unknown} value @returns {string} */
-export function words(value) {
+function words(value) {
   if (value === null || value === undefined || value === '') return '';
   if (Array.isArray(value)) return value.map(words).filter(Boolean).join(', ');
   if (typeof value !== 'object') return String(value);
@@ -20,57 +37,51 @@ export function words(value) {
 }
 
 /** Describes the change: "before → after", or whichever exists. @param {{before?: unknown, after?: unknown}} event */
-export const change = (event) => [words(event.before), words(event.after)].filter(Boolean).join(' → ');
+const change = (event) => [words(event.before), words(event.after)].filter(Boolean).join(' → ');
 
-/** @param {HTMLElement} root @param {Page.Studio} studio */
-export function audit(root, studio) {
-  const $ = finder(root);
-  const panel = $('.m-audit');
-  const again = () => orToast(load());
-  const pick = (/** @type {string} */ label) => el('select', { 'aria-label': label, onchange: again });
-  const day = (/** @type {string} */ label) => el('input', { type: 'date', 'aria-label': label, onchange: again });
-  const kind = pick('What was done');
-  const who = pick('By whom');
-  const since = day('From');
-  const until = day('To');
-  const { box: everywhere, label: allStudies } = check('All studies', { onchange: again });
-  const trail = table(HEADS, null);
-  const [rows] = trail.tBodies;
-  let last = 0; // start of the next page
-  const older = action('Older', () => orToast(load(last)), { class: 'link', hidden: true });
-  const none = el('p', { class: 'dim', hidden: true }, 'No event matches these filters.');
-  const filters = dom`<div class="filters">
-    ${kind}${who}<label>from ${since}</label><label>to ${until}</label>${allStudies}
-  </div>`;
-  panel.replaceChildren(filters, el('div', { class: 'trail' }, trail), none, older);
+/** @param {Answers.Event} event */
+function row(event) {
+  const elsewhere = filters.value.everywhere ? event.study : '';
+  const where = event.case || (event.case_id ? `#${event.case_id}` : elsewhere);
+  const cells = [event.at.slice(0, 19).replace('T', ' '), event.who, event.kind, where, change(event)];
+  return html`<tr>${cells.map((text) => html`<td title=${text}>${text}</td>`)}</tr>`;
+}
 
-  /** @param {Event_} event */
-  function row(event) {
-    const elsewhere = everywhere.checked ? event.study || '' : '';
-    const where = event.case || (event.case_id ? `#${event.case_id}` : elsewhere);
-    const cells = [event.at.slice(0, 19).replace('T', ' '), event.who, event.kind, where, change(event)];
-    return tr(cells.map((text) => el('td', { title: text }, text)));
-  }
-
-  async function load(before = 0) {
-    const { study } = studio;
-    const of = everywhere.checked ? '' : study || '';
-    const chosen = { kind: kind.value, who: who.value, since: since.value, until: until.value };
-    const asked = new URLSearchParams({ study: of, ...chosen, before: String(before) });
-    const got = await (await fetched(`/api/audit?${asked}`)).json();
-    if (study !== studio.study) return;
-    const named = (/** @type {string} */ all, /** @type {string[]} */ names) =>
-      options([['', all], ...names.map((name) => /** @type {const} */ ([name, name]))]);
-    offer(kind, named('everything', got.kinds));
-    offer(who, named('everybody', got.people));
-    if (!before) fill(rows);
-    rows.append(...got.events.map(row));
-    none.hidden = rows.children.length > 0;
-    older.hidden = !got.next;
-    last = got.next;
-  }
-
-  const show = () => panel.hidden || again();
-  $('[data-opens="audit"]').addEventListener('click', show);
-  return { show };
+export function Trail() {
+  const first = newest.value;
+  const { kinds, people } = newest.held.value.value || {}; // those of the previous filters until an answer arrives
+  const pages = first ? [first, ...older.value] : [];
+  const rows = pages.flatMap((one) => one.events.map(row));
+  const next = pages.at(-1)?.next;
+  const more = async () => {
+    const query = newest.key.peek();
+    const got = await page(query || '', Number(next));
+    if (query === newest.key.peek()) older.value = [...older.peek(), got];
+  };
+  const set = (/** @type {any} */ { target }) => {
+    const { name, type, checked, value } = target;
+    filters.value = { ...filters.peek(), [name]: type === 'checkbox' ? checked : value };
+  };
+  const menu = (
+    /** @type {string} */ name,
+    /** @type {string} */ label,
+    /** @type {string} */ all,
+    names = /** @type {string[]} */ ([]),
+  ) =>
+    html`<select name=${name} aria-label=${label} onChange=${set}>
+      <option value="">${all}</option>${names.map((text) => html`<option value=${text}>${text}</option>`)}
+    </select>`;
+  const day = (/** @type {string} */ name, /** @type {string} */ label) =>
+    html`<label>${label.toLowerCase()} <input type="date" name=${name} aria-label=${label} onChange=${set} /></label>`;
+  return html`<div class="filters">
+      ${menu('kind', 'What was done', 'everything', kinds)}${menu('who', 'By whom', 'everybody', people)}
+      ${day('since', 'From')}${day('until', 'To')}
+      <label class="check"><input type="checkbox" name="everywhere" onChange=${set} />All studies</label>
+    </div>
+    <div class="trail"><table>
+      <thead><tr>${HEADS.map((text) => html`<th scope="col">${text}</th>`)}</tr></thead>
+      <tbody>${rows}</tbody>
+    </table></div>
+    <p class="dim" hidden=${!first || rows.length}>No event matches these filters.</p>
+    <button type="button" class="link" hidden=${!next} onClick=${() => orToast(more())}>Older</button>`;
 }

@@ -1,20 +1,90 @@
-// Importing a study, by path or by dropping files. The server works in the background; this waits for it.
+// Importing a study, by path or by dropping files. The server works in the background; this waits for it, and asks the
+// reader what it wants to know before it stores anything.
 import { api } from '../../static/api.js';
-import { choose, orToast, toast } from '../../static/dialogs.js';
-import { dropZone, finder, finderOfAll, onEnter } from '../../static/dom.js';
+import { asked, choose, orToast, toast } from '../../static/dialogs.js';
+import { dropZone, el, finder, finderOfAll, onEnter } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { about } from '../../static/plan.js';
+import { dom } from '../../static/view.js';
 import { chosenFiles, dropAnywhere, droppedFiles } from './files.js';
-import { askImport } from './import_question.js';
 import { overview } from './room.js';
 
 /** @typedef {import('./files.js').Upload} Upload */
 
+const ANSWERS = { normal: 'Normal', abnormal: 'Abnormal', out: 'Skip' };
+const SPLITS = { train: 'Training', holdout: 'Validation', test: 'Test' };
 const PERIOD = 250; // milliseconds between checks of an import
 const SENDERS = 3; // files uploaded at the same time
 
 /** Returns the last part of a path, without .csv, as a name for the study. @param {string} path */
 export const nameOf = (path) => /([^/\\]*?)(\.csv)?[/\\]*$/i.exec(path)?.[1] || '';
+
+const count = (/** @type {number} */ n) => (n === 1 ? '1 image' : `${n.toLocaleString('en')} images`);
+
+/** @param {string} name */
+const placeOf = (name) => name.replace(/^\.(?=$| \()/, 'This folder');
+
+/** Describes the interpretation of a group. @param {Answers.ImageGroup} group */
+function meaningOf({ meaning }) {
+  const [split, label] = meaning.split(' ');
+  return meaning === 'left out' ? 'Skipped' : `${SPLITS[/** @type {'train'} */ (split)]}, ${label}`;
+}
+
+/** Shows the first images of a group. @param {string} task @param {number} index @param {Answers.ImageGroup} group */
+function samples(task, index, group) {
+  const onerror = (/** @type {any} */ { target }) => target.remove();
+  const image = (/** @type {number} */ number) => {
+    const src = `/api/study/import/${task}/sample.png?group=${index}&number=${number}`;
+    return el('img', { src, alt: `Image ${number + 1} of ${placeOf(group.name)}`, loading: 'lazy', onerror });
+  };
+  return dom`<div class="samples">${Array.from({ length: group.samples }, (_, number) => image(number))}</div>`;
+}
+
+/** Asks an import's questions: the meaning of the groups of images, whether the interpretation is right, and whether to
+ * import erased images again. Resolves to the body of the answer, or null if the import is cancelled.
+ * @param {string} task @param {Answers.ImportQuestion} question */
+function askImport(task, { groups, erased }) {
+  if (erased) {
+    const content = dom`<h2>${plural(erased, 'file')} ${erased === 1 ? 'was' : 'were'} erased from this studio</h2>
+      <p>Erased images are skipped unless you import them again.</p>
+      <label class="check"><input type="checkbox" name="again" />Import erased images again</label>`;
+    return asked({ content, answer: (given) => ({ again: given.has('again') }), yes: 'Import' });
+  }
+  const unclear = groups.filter((group) => !group.meaning);
+  const known = groups.filter((group) => group.meaning);
+  const only = unclear.length === 1 && !known.length ? unclear[0] : null;
+  const images = groups.filter((g) => g.meaning !== 'left out').reduce((sum, group) => sum + group.images, 0);
+  const all = images === 1 ? 'Is this image normal?' : `Are all ${images.toLocaleString('en')} images normal?`;
+  const title = only ? all : unclear.length ? 'Which images are normal?' : `Import ${count(images)}?`;
+  const choice = (/** @type {string} */ name) => {
+    const way = (/** @type {string[]} */ [value, words]) =>
+      dom`<label class="check"><input type="radio" name=${name} value=${value} required />${words}</label>`;
+    const ways = Object.entries(ANSWERS).map(way);
+    return el('div', { class: 'choice', role: 'radiogroup', 'aria-label': placeOf(name) }, ways);
+  };
+  const rows = groups.map((group, index) => {
+    const { name, meaning, masks, why } = group;
+    const left = meaning === 'left out';
+    const facts = [left ? plural(group.images, 'file') : count(group.images), masks > 0 && `${masks} with masks`];
+    const note = [meaning && name !== '.' && name, why].filter(Boolean).join(': ');
+    return dom`<section>
+      <p><b>${meaning ? meaningOf(group) : placeOf(name)}</b> ${facts.filter(Boolean).join(', ')}</p>
+      ${note && el('small', {}, meaning ? note : `Asked because ${note}.`)}
+      ${!left && samples(task, index, group)}${!meaning && !only && choice(name)}
+    </section>`;
+  });
+  const answer = (/** @type {FormData} */ given) => ({
+    answers: Object.fromEntries(unclear.map(({ name }) => [name, only ? 'normal' : given.get(name)])),
+  });
+  const note = unclear.length
+    ? 'The detectors learn what is normal from the normal images alone.'
+    : 'This is how the folder was understood.';
+  return asked({
+    content: dom`<h2>${title}</h2><p class="dim">${note}</p><div class="import-question">${rows}</div>`,
+    answer,
+    yes: only ? (images === 1 ? 'Yes, it is normal' : 'Yes, all are normal') : 'Import',
+  });
+}
 
 /** @param {HTMLElement} root @param {Page.Studio} studio */
 export function importing(root, studio) {

@@ -1,105 +1,267 @@
-// An administrator's functions for a study: adding cases, the watched folder, assignment of cases, labels of findings.
-// The server checks the right to each of them again.
+// An administrator's functions for a study: adding cases, the watched folder, assignment of cases, labels of findings,
+// erasing a patient. The server checks the right to each of them again.
+import { effect } from '@preact/signals';
+import { useState } from 'preact/hooks';
 import { api } from '../../static/api.js';
-import { orToast, toast } from '../../static/dialogs.js';
-import { closing, fill, finder, finderOfAll } from '../../static/dom.js';
-import { plural } from '../../static/format.js';
-import { administers } from '../../static/store.js';
-import { accounts } from './accounts.js';
-import { audit } from './audit.js';
-import { addForm, eraseForm, labelsForm, readersForm, watchForm, watchState } from './manage_forms.js';
+import { confirm, orToast, submitted, toast } from '../../static/dialogs.js';
+import { closing, dropZone, finder, finderOfAll } from '../../static/dom.js';
+import { day, plural } from '../../static/format.js';
+import { Answered, administers, study } from '../../static/store.js';
+import { html, show } from '../../static/view.js';
+import { Accounts, people } from './accounts.js';
+import { Trail } from './audit.js';
+import { chosenFiles, droppedFiles } from './files.js';
+import { open, openPanel, renew } from './room.js';
 
-/** @param {HTMLElement} root @param {Page.Studio} studio @param {{bring: (start: () =>
- * Promise<{task: string}>, doing: string) => Promise<unknown>, join: (files: import('./files.js').Upload[]) =>
- * unknown, refresh: () => unknown}} on bring: follow an import; refresh: read the study again */
-export function manage(root, studio, { bring, join, refresh }) {
-  const $ = finder(root);
-  const all = finderOfAll(root);
-  /** @type {Answers.Managed | null} */
-  let data = null;
-  /** @type {string | undefined} time of the last arrival in the watched folder */
-  let arrived;
-  const address = (/** @type {string} */ path) =>
-    /** @type {const} */ (`/api/manage/${encodeURIComponent(studio.study || '')}${path}`);
+/** @typedef {(files: import('./files.js').Upload[]) => unknown} Join adds files to the open study */
+/** @typedef {(start: () => Promise<{task: string}>, doing: string) => Promise<unknown>} Bring follows an import */
 
-  const buttons = all('[data-opens]');
-  closing($('.menu'));
-  $('.menu nav').onclick = () => ($('.menu').open = false);
-  for (const button of buttons) {
-    button.onclick = () => {
-      for (const other of buttons) {
-        const open = other === button && other.getAttribute('aria-expanded') === 'false';
-        other.setAttribute('aria-expanded', String(open));
-        $(`.m-${other.dataset.opens}`).hidden = !open;
-      }
-    };
-  }
+const ADDED =
+  'Files become test cases without a label, scored by the run that Review opens with. A recording becomes a series ' +
+  'of frames with a timeline in Review.';
+const ERASED =
+  'Erases cases, masks, decisions, scores, prepared images, maps and backups in all studies. Models trained on ' +
+  'them stay and are marked. The audit trail records the erasure, without the name. It cannot be undone.';
+const NONE = 'No readers yet: add them under “Accounts”.';
+const WATCHED =
+  'Images and recordings put into this folder are added automatically, scored, and shown in Review. ' +
+  'The folder is watched while the studio is open.';
+const LABELS = 'One per line. Review offers them when a mask is saved; existing findings keep their labels.';
+const TOOLS = { coco: 'COCO', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo: 'YOLO, zip', png: 'PNG masks, zip' };
+const READERS = ['Reader', '', 'assigned', 'assigned and read', 'read in total', ''];
 
-  const people = accounts($('.m-accounts'), studio, async () => {
-    data = await api(`/api/manage/${encodeURIComponent(studio.study || '')}`);
-    dealing();
+const of = (/** @type {string} */ path) => `${path}/${encodeURIComponent(study.peek() || '')}`;
+
+/** What an administrator may set of the open study. */
+const managed = new Answered(
+  () => (administers.value ? open() : null),
+  (id) => api(`/api/manage/${encodeURIComponent(id)}`),
+);
+
+/** Changes a setting of the study. @param {string} path @param {Values} body */
+async function change(path, body) {
+  await api(`${of('/api/manage')}/${path}`, body);
+  await managed.renew();
+}
+
+/** A field for a path on this machine. @param {{text: string, name: string, value?: string}} props */
+const Path = ({ text, name, value = '' }) =>
+  html`<label>${text}<input type="text" class="path" name=${name} aria-label=${text} defaultValue=${value} autocomplete="off" spellcheck="false" /></label>`;
+
+/** Opens the file picker of the input after a button. @param {any} event */
+const pick = ({ target }) => target.parentElement.querySelector('input[type=file]').click();
+
+/** Adds cases: one file, all below a folder, or dropped files. @param {{bring: Bring, join: Join}} props */
+function Adding({ bring, join }) {
+  const add = submitted(async (given) => {
+    const per_second = Number(given.get('rate')) || 1;
+    const body = { path: given.get('path'), keep: given.has('keep'), per_second, ask: true };
+    await bring(() => api(`${of('/api/study')}/add`, body), 'Reading');
+    await renew();
   });
-  $('[data-opens=accounts]').addEventListener('click', () => orToast(people.show()));
-  eraseForm($('.m-erase'), refresh);
-  const trail = audit(root, studio); // its click handler runs after the one above, which opens the panel
+  const take = (/** @type {import('./files.js').Upload[]} */ files) => files.length && join(files);
+  const zone = (/** @type {HTMLElement | null} */ place) =>
+    place && dropZone(place, async (event) => take(await droppedFiles(event)));
+  return html`<div class="drop" ref=${zone}>
+      <b>Drop images, a folder or a zip here</b>
+      <span class="dim">or <button type="button" class="link" onClick=${pick}>choose files</button><input
+        type="file" multiple hidden onChange=${(/** @type {any} */ { target }) => take(chosenFiles(target))} /></span>
+    </div>
+    <form onSubmit=${add}>
+      <${Path} text="File or folder on this machine" name="path" />
+      <label>Recordings, frames per second <input type="number" class="per-second" name="rate" aria-label="Frames per second"
+        min="0.01" max="1000" step="any" defaultValue="1" /></label>
+      <label class="check"><input type="checkbox" name="keep" />Copy into the studio</label>
+      <button>Add</button>
+    </form>
+    <p class="dim">${ADDED}</p>
+    <${Annotations} />`;
+}
 
-  /** Sends a form and shows the answer; after an error, shown as a message, the form keeps its input.
-   * @param {string} path @param {Values} body @param {() => void} paint */
-  async function send(path, body, paint) {
-    const answer = await orToast(api(address(path), body));
-    if (!answer || !data) return false;
-    Object.assign(data, answer);
-    paint();
-    return true;
-  }
-  const add = (/** @type {Values} */ values) => {
-    const path = /** @type {const} */ (`/api/study/${encodeURIComponent(studio.study || '')}/add`);
-    return bring(() => api(path, { ...values, ask: true }), 'Reading').then(refresh);
-  };
-  function watching() {
-    const set = (/** @type {Values} */ values) => send('/watch', values, watching);
-    if (data) fill($('.m-watch'), watchForm(data.watch, data.runs, set));
-  }
-  function dealing() {
-    if (!data) return;
-    const assign = (/** @type {string[]} */ readers, /** @type {number} */ perCase) =>
-      send('/assign', { readers, per_case: perCase }, dealing);
-    const unassign = (/** @type {string} */ reader) => send('/unassign', { reader }, dealing);
-    fill($('.m-readers'), readersForm(data, { assign, unassign }));
-  }
-  function naming() {
-    if (!data) return;
-    const keep = async (/** @type {string[]} */ labels) =>
-      (await send('/labels', { labels }, naming)) && toast('Labels saved.', 'good');
-    fill($('.m-labels'), labelsForm(data.labels, keep));
-  }
-
-  /** @param {string} study */
-  async function open(study) {
-    const got = await orToast(api(`/api/manage/${encodeURIComponent(study)}`));
-    if (!got || study !== studio.study) return;
-    data = got;
-    arrived = undefined;
-    const take = (/** @type {string} */ tool, /** @type {File} */ file) => orToast(annotate(tool, file));
-    fill($('.m-add'), addForm(add, join, take));
-    watching();
-    dealing();
-    naming();
-    orToast(people.show());
-    trail.show();
-  }
-
-  /** @param {string} tool @param {File} file */
-  async function annotate(tool, file) {
-    const study = encodeURIComponent(studio.study || '');
-    const path = /** @type {const} */ (`/api/export/${study}/annotations?tool=${tool}`);
+/** Imports lesions drawn in another tool, matched by file name. */
+function Annotations() {
+  const send = async (/** @type {string} */ tool, /** @type {File} */ file) => {
+    const path = /** @type {const} */ (
+      `/api/export/${encodeURIComponent(study.peek() || '')}/annotations?tool=${tool}`
+    );
     const { cases, findings, cut, unknown, passed_over } = await api(path, file, { method: 'PUT' });
     const edge = cut ? `; ${plural(cut, 'shape')} clipped at the image border` : '';
     const rest = unknown.length ? `; no case found for ${plural(unknown.length, 'name')}` : '';
     const skipped = passed_over.length ? `; skipped: ${passed_over.slice(0, 3).join('; ')}` : '';
     const sentence = `${plural(findings, 'finding')} on ${plural(cases, 'case')}${edge}${rest}${skipped}.`;
     toast(sentence, skipped || rest ? 'bad' : 'good');
-    refresh();
+    await renew();
+  };
+  const chosen = async (/** @type {any} */ { target }) => {
+    const [file] = target.files;
+    if (file) await orToast(send(target.parentElement.querySelector('select').value, file));
+    target.value = '';
+  };
+  return html`<p>Annotations from another tool${' '}
+    <select aria-label="Tool">${Object.entries(TOOLS).map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select>${' '}
+    <button type="button" class="pick-annotations" onClick=${pick}>Choose a file</button>
+    <input type="file" class="annotations" accept=".json,.xml,.zip" hidden onChange=${chosen} />
+    <span class="dim"> Images are matched by file name.</span></p>`;
+}
+
+/** Erases a patient or a case: the stored data are listed first, and then exactly these are erased. */
+function Erasing() {
+  const [found, setFound] = useState(
+    /** @type {{who: Values, trace: Answers.Traced, lines: string[]} | null} */ (null),
+  );
+  const [erased, setErased] = useState(/** @type {string[]} */ ([]));
+  const find = submitted(async (given) => {
+    const who = { patient: given.get('patient'), case: Number(given.get('case')) || null };
+    setFound(null);
+    setErased([]);
+    setFound({ who, ...(await api('/api/erase/find', who)) });
+  });
+  /** @param {NonNullable<typeof found>} data */
+  async function erase({ who, trace }) {
+    const what = plural(trace.cases, 'case');
+    if (!(await confirm(`Erase ${what} permanently?`, `Erase ${what}`, 'Keep', true))) return;
+    const { still, open } = await api('/api/erase', { ...who, cases: trace.cases });
+    const rest = still.length
+      ? `Erased. Still named in: ${still.join(', ')}`
+      : 'Erased; no file of the studio mentions it.';
+    setFound(null);
+    setErased([...open, rest]);
+    toast(`${what} erased.`, 'good');
+    await renew();
+  }
+  return html`<form onSubmit=${find}>
+      <label>Patient, as named in the import<input type="text" name="patient" aria-label="Patient" maxlength="4096" autocomplete="off" /></label>
+      <label>or case number<input type="number" name="case" aria-label="Case number" min="1" step="1" /></label>
+      <button>Find</button>
+    </form>
+    <div class="traced" role="status">
+      ${found && html`<ul>${found.lines.map((line) => html`<li>${line}</li>`)}</ul>`}
+      ${found && html`<button type="button" class="danger" onClick=${() => orToast(erase(found))}>Erase these data</button>`}
+      ${erased.map((line) => html`<p>${line}</p>`)}
+    </div>
+    <p class="dim">${ERASED}</p>`;
+}
+
+/** Assigns test cases to readers, and withdraws unread ones. */
+function Assigning() {
+  if (!managed.value) return null;
+  const { readers, free, cases } = managed.value;
+  if (!readers.length) return html`<p class="dim">${NONE}</p>`;
+  const assign = submitted((given) =>
+    change('assign', { readers: given.getAll('reader'), per_case: Number(given.get('per_case')) }),
+  );
+  const row = (
+    /** @type {Answers.AssignedReader} */ { name, role, assigned, read, read_in_all },
+  ) => html`<tr key=${name}>
+    <td><label class="check"><input type="checkbox" name="reader" value=${name} />${name}</label></td>
+    <td class="dim">${role}</td>
+    ${[assigned, read, read_in_all].map((n) => html`<td class="num">${n}</td>`)}
+    <td>${
+      assigned > read &&
+      html`<button type="button" class="link" title="Unassign the unread cases of ${name}"
+        onClick=${() => orToast(change('unassign', { reader: name }))}>unassign</button>`
+    }</td>
+  </tr>`;
+  return html`<form key=${free} onSubmit=${assign}>
+      <table>
+        <thead><tr>${READERS.map((words) => html`<th scope="col">${words}</th>`)}</tr></thead>
+        <tbody>${readers.map(row)}</tbody>
+      </table>
+      <label>Readers per case <select name="per_case" aria-label="Readers for each case">
+        <option value="1">one reader</option><option value="2">two readers (double reading)</option>
+      </select></label>
+      <button>Assign</button>
+    </form>
+    <p class="dim">${plural(free, 'test case')} of ${cases} unassigned. Cases are assigned evenly; earlier assignments stay.</p>`;
+}
+
+/** Describes the job of a watched folder. @param {NonNullable<Answers.Watch['job']>} job */
+function doing({ status, message }) {
+  if (status === 'running') return message;
+  return status === 'queued' ? 'waiting for the running job' : `${status}; resume it in Training`;
+}
+
+/** Shows the state of a watched folder. @param {{watch: Answers.Watch}} props */
+function WatchState({ watch: { active, counts, job, message, left_out: left } }) {
+  const waiting = (counts.waiting || 0) + (counts.ready || 0);
+  const facts = [
+    active ? 'On' : 'Off',
+    `${counts.taken || 0} imported`,
+    waiting && `${waiting} still being written or waiting`,
+    counts.double && `${counts.double} already imported`,
+    counts.failed && `${counts.failed} skipped`,
+    job && doing(job),
+  ];
+  return html`<p class=${active ? 'good' : 'dim'} role="status">${facts.filter(Boolean).join(' · ')}</p>
+    ${message && html`<p class="dim">${message}</p>`}
+    ${left.length > 0 && html`<ul class="dim">${left.map((f) => html`<li>${f.name}: ${f.note}</li>`)}</ul>`}`;
+}
+
+/** Sets the folder whose new files are imported automatically. */
+function Watching() {
+  if (!managed.value) return null;
+  const { watch, runs } = managed.value;
+  const set = submitted((given) => {
+    const [folder, run] = [given.get('folder'), given.get('run')];
+    return change('watch', { folder, run, copy: given.has('copy'), active: given.has('active') });
+  });
+  const active = watch?.active;
+  return html`<form key=${study.value} onSubmit=${set}>
+      <${Path} text="Folder on this machine" name="folder" value=${watch?.folder} />
+      <label>Scored by <select name="run" aria-label="Scored by">
+        <option value="">the run that Review opens with</option>
+        ${runs.map((r) => html`<option value=${r.id} selected=${r.id === watch?.run}>${r.name} · ${day(r.created)}</option>`)}
+      </select></label>
+      <label class="check"><input type="checkbox" name="copy" defaultChecked=${watch?.copy} />Copy into the studio</label>
+      <button name="active" class=${active ? '' : 'main'}>${active ? 'Save changes' : 'Watch'}</button>
+      ${active && html`<button>Stop watching</button>`}
+    </form>
+    <div class="state">${watch ? html`<${WatchState} watch=${watch} />` : html`<p class="dim">${WATCHED}</p>`}</div>`;
+}
+
+/** Sets the labels of findings that Review offers. */
+function Labelling() {
+  if (!managed.value) return null;
+  const { labels } = managed.value;
+  const keep = submitted(async (given) => {
+    await change('labels', { labels: String(given.get('labels')).split('\n') });
+    toast('Labels saved.', 'good');
+  });
+  const text = labels.join('\n');
+  return html`<form key=${`${study.value} ${text}`} onSubmit=${keep}>
+      <textarea name="labels" aria-label="Labels, one on each line" rows=${Math.min(Math.max(labels.length + 1, 3), 8)} defaultValue=${text} />
+      <button>Save</button>
+    </form>
+    <p class="dim">${LABELS}</p>`;
+}
+
+/** @param {HTMLElement} root @param {Page.Studio} studio @param {{bring: Bring, join: Join}} importing */
+export function manage(root, studio, importing) {
+  const $ = finder(root);
+  const all = finderOfAll(root);
+  show($('.m-add'), Adding, importing);
+  show($('.m-watch'), Watching);
+  show($('.m-readers'), Assigning);
+  show($('.m-accounts'), Accounts, { changed: () => managed.renew() });
+  show($('.m-labels'), Labelling);
+  show($('.m-audit'), Trail);
+  show($('.m-erase'), Erasing);
+  effect(() => {
+    if (managed.error) toast(managed.error, 'bad');
+  });
+
+  closing($('.menu'));
+  $('.menu nav').onclick = () => ($('.menu').open = false);
+  for (const button of all('[data-opens]')) {
+    const name = button.dataset.opens;
+    button.onclick = () => {
+      openPanel.value = openPanel.value === name ? '' : name;
+      if (name === 'accounts') people.renew();
+    };
+    effect(() => {
+      button.setAttribute('aria-expanded', String(openPanel.value === name));
+      $(`.m-${name}`).hidden = openPanel.value !== name;
+    });
   }
 
   // A bundle is one zip, sent as it is.
@@ -121,19 +283,16 @@ export function manage(root, studio, { bring, join, refresh }) {
     target.value = '';
   };
 
-  /** @param {Answers.Status} status */
-  async function follow(status) {
-    if (!data?.watch?.active || !studio.shown($('.m-watch'))) return;
-    const { study } = studio;
-    const { watch } = await api(`/api/manage/${encodeURIComponent(study || '')}/watch`);
-    if (!study || study !== studio.study || !watch) return;
-    data.watch = watch;
-    fill($('.m-watch .state'), watchState(watch));
-    const last = status.arrived?.[study];
-    if (arrived !== undefined && last !== arrived) refresh();
-    arrived = last;
-  }
-  studio.on('status', (status) => follow(status).catch((error) => console.debug(error.message)));
+  /** @type {Record<string, string>} time of the last arrival in a study's watched folder */
+  const arrived = {};
+  studio.on('status', async (/** @type {Answers.Status} */ status) => {
+    const id = study.peek();
+    if (!id || !managed.value?.watch?.active || !studio.shown($('.m-watch'))) return;
+    await managed.renew();
+    const last = status.arrived?.[id];
+    if (id in arrived && last !== arrived[id]) orToast(renew());
+    arrived[id] = last;
+  });
 
   async function rights() {
     const { administer } = await api('/api/manage');
@@ -141,5 +300,4 @@ export function manage(root, studio, { bring, join, refresh }) {
     administers.value = administer;
   }
   orToast(rights());
-  return { show: open };
 }

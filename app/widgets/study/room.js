@@ -1,8 +1,7 @@
 // The Study tab's data of the open study. Each answer belongs to a key of the page's store, and is dropped with it.
 import { computed, effect, signal } from '@preact/signals';
 import { api } from '../../static/api.js';
-import { keepKind } from '../../static/kind.js';
-import { Answered, plan, status, study } from '../../static/store.js';
+import { Answered, fitting, plan, status, study } from '../../static/store.js';
 
 const SAMPLE = 28; // cases
 
@@ -19,7 +18,10 @@ export const covered = computed(() => {
 /** Whether the tab has been visible: a visit that begins in another tab fetches only that tab's data. */
 export const seen = signal(false);
 
-const open = () => (seen.value && covered.value === false ? study.value : null);
+/** The open study, once its contents may be fetched. */
+export const open = () => (seen.value && covered.value === false ? study.value : null);
+export const openPanel = signal(''); // the administrator's panel that is unfolded
+
 const at = (/** @type {string} */ id) => /** @type {`/api/study/${string}`} */ (`/api/study/${encodeURIComponent(id)}`);
 
 export const overview = new Answered(open, (id) => api(`${at(id)}/overview`));
@@ -51,6 +53,8 @@ export const findingLabels = signal(null);
 
 /** Confirms the kind of image. @param {string} id @param {string} kind */
 export async function confirmKind(id, kind) {
-  findingLabels.value = { study: id, labels: await keepKind(id, kind) };
+  const { labels } = await api(`${at(id)}/kind`, { kind });
+  await fitting.renew();
+  findingLabels.value = { study: id, labels };
   await next.renew();
 }

@@ -115,12 +115,7 @@ export async function mount(root, studio) {
 
   // Fetched in parallel: the import's buttons must not wait for seldom used forms.
   import('./manage.js').then(
-    ({ manage }) => {
-      const forms = manage(root, studio, { bring, join, refresh: () => orToast(renew()) });
-      effect(() => {
-        if (administers.value && seen.value && study.value && covered.value === false) forms.show(study.value);
-      });
-    },
+    ({ manage }) => manage(root, studio, { bring, join }),
     (error) => toast(error.message, 'bad'),
   );
   studio.on('cases', () => orToast(renew()));
@@ -170,7 +165,7 @@ function Covered({ studio }) {
 // The bin: runs and studies removed within the last week, each with a button to restore it.
 
 /** @param {HTMLElement} panel @param {(row: Answers.Binned) => unknown} restored called after something was restored */
-export function bin(panel, restored) {
+function bin(panel, restored) {
   /** @param {Answers.Binned} row */
   const back = async (row) => {
     await api(`/api/bin/${row.kind}/${encodeURIComponent(row.id)}/restore`, {});

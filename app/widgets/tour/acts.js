@@ -1,10 +1,11 @@
 // The actions of the tour's steps in the studio's page, through its controls, as a person would do them.
-//   {tab}  {click, unless}  {tick}  {untick}  {set, value or option}  {slide, through, over}  {wait, seconds}  {there, seconds}
+//   {tab}  {click, unless}  {tick}  {untick}  {set, value}  {slide, through, over}  {wait, seconds}  {there, seconds}
 //   {found}: opens the case with the clearest lesion  {press}: keys  {stored}: selects the run that was trained before
 
 /** A window of the studio's page. @typedef {Window & typeof globalThis} Page */
 
 const rest = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
+const MOVES = 14; // of a slider, from one value to the next
 const PATIENCE = 600; // seconds to wait for a control, on a busy machine
 
 const visible = (/** @type {Element | null | undefined} */ node) =>
@@ -71,24 +72,20 @@ export async function act(frame, one, going, state) {
     // A setting in a folded group is set as well.
     const box = await until(() => first(set), PATIENCE, going);
     if (!box) return;
-    const named = one.option && [...page().querySelectorAll(`${set} option`)].find((o) => o.textContent === one.option);
-    box.value = (named ? named.getAttribute('value') : one.value) || '';
+    box.value = one.value || '';
     send(box, 'input', 'change');
   } else if (slide) {
     const bar = await find(slide);
-    for (let i = 1; bar && i < through.length; i += 1) {
-      const [from, to] = [through[i - 1], through[i]];
-      const moves = 14;
-      for (let m = 1; m <= moves && going(); m += 1) {
-        bar.value = String(from + ((to - from) * m) / moves);
-        send(bar, 'input');
-        await rest((1000 * over) / (moves * (through.length - 1)));
-      }
-      bar.value = String(to); // even if the tour moves on meanwhile: no action stays unfinished
-    }
-    if (bar) {
-      bar.value = String(through.at(-1));
+    if (!bar) return;
+    const put = (/** @type {number} */ value) => {
+      bar.value = String(value);
       send(bar, 'input');
-    }
+    };
+    for (const [i, to] of through.slice(1).entries())
+      for (let m = 1; m <= MOVES && going(); m += 1) {
+        put(through[i] + ((to - through[i]) * m) / MOVES);
+        await rest((1000 * over) / (MOVES * (through.length - 1)));
+      }
+    put(Number(through.at(-1))); // even if the tour moves on meanwhile: no action stays unfinished
   } else throw new Error(`the tour cannot ${JSON.stringify(one)}`);
 }

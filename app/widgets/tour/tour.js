@@ -7,17 +7,7 @@ const $ = finder(document);
 const FORTH = ['ArrowRight', 'PageDown']; // a presenter's remote sends Page Down and Page Up
 const BACK = ['ArrowLeft', 'PageUp'];
 const SURE = 4000; // milliseconds within which Reset must be pressed again
-const LATE = 1500; // milliseconds after which a step says that it is waiting
-const PERIOD = 1000; // milliseconds between checks of the job
-/** The running job on the demo study, in a word. @type {Record<string, string>} */
-const DOING = {
-  weights: 'Preparing to train',
-  pretrain: 'Training',
-  fit: 'Fitting',
-  score: 'Scoring',
-  evaluate: 'Evaluating',
-  embed: 'Drawing the map',
-};
+const PERIOD = 1000; // milliseconds between checks of the demo study
 
 /** @type {HTMLIFrameElement} */
 const frame = $('iframe');
@@ -27,21 +17,17 @@ let at = 0;
 let turn = 0; // counts the steps shown: actions of earlier ones stop
 let ready = false; // whether the demo study exists
 let loaded = ''; // the frame's latest address
-let reported = ''; // the part of the chain that ran last
 
 const kept = (/** @type {string} */ name) => sessionStorage.getItem(`tour.${name}`) || '';
 const keep = (/** @type {string} */ name, /** @type {string} */ value) => sessionStorage.setItem(`tour.${name}`, value);
 const studio = () => frame.contentWindow?.Studio;
-let atWork = ''; // the chain's state, in words
-let waits = ''; // the message that the step is waiting
 /** @type {Answers.TourState | null} the studio's latest answer */
 let now = null;
 const [always, latest] = [() => true, () => now];
 let follows = 0; // the frame in which the ring is placed next
-/** Shows the running job and the tour's progress. @param {string} [text] instead of both */
-const state = (text) => {
-  const far = ready && `${at + 1} of ${steps.length}`;
-  $('.tour-state').textContent = text ?? [waits || atWork, far].filter(Boolean).join(' · ');
+/** Shows the tour's progress, or an error. @param {string} [text] */
+const state = (text = ready ? `${at + 1} of ${steps.length}` : '') => {
+  $('.tour-state').textContent = text;
 };
 
 /** Describes the result of the reader's own decisions. */
@@ -71,7 +57,6 @@ async function show() {
   const mine = turn;
   const going = () => mine === turn;
   const step = steps[at];
-  waits = '';
   say();
   ring(frame, null);
   delete document.body.dataset.shown;
@@ -86,16 +71,10 @@ async function show() {
   const done = kept('done').split(' ');
   const again = step.once && done.includes(String(at));
   if (step.once && !again) keep('done', [...done, at].join(' ').trim());
-  const late = setTimeout(() => {
-    waits = going() ? 'waiting for the studio' : '';
-    state();
-  }, LATE);
   for (const one of again ? [] : step.do || []) {
     await act(frame, one, going, latest).catch((error) => console.warn(`step ${at + 1}: ${error.message}`));
-    if (!going()) return clearTimeout(late);
+    if (!going()) return;
   }
-  clearTimeout(late);
-  waits = '';
   say();
   studio()?.openTab(step.tab);
   ring(frame, step.at);
@@ -180,15 +159,6 @@ async function look() {
       ready = now.ready;
       open();
     }
-    const { job } = now;
-    // Tabs that were opened too early reload when a part of the chain is done.
-    const part = job ? `${job.id} ${job.verb} ${job.status}` : '';
-    if (part !== reported && studio()?.started) studio()?.emit('tab', steps[at].tab);
-    reported = part;
-    const running = job && `${DOING[job.verb] || job.verb}: ${Math.round(100 * job.share)} %`;
-    const doing = job?.status === 'queued' ? 'waiting to start' : running;
-    // No time here: the studio above shows the time left.
-    atWork = doing || '';
     if (steps[at].yours) say();
     else state();
   } catch (error) {

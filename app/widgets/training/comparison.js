@@ -1,10 +1,14 @@
 // Comparison of several runs: a chart for each chosen metric, with a curve per run, and the settings in which they differ.
-import { api, questions } from '../../static/api.js';
-import { Chart, COLOURS } from '../../static/chart.js';
-import { action, el, fill, finder, tr } from '../../static/dom.js';
-import { METRICS, metricName } from './figures.js';
+import { signal } from '@preact/signals';
+import { COLOURS } from '../../static/chart.js';
+import { html } from '../../static/view.js';
+import { Curves, METRICS, metricName } from './figures.js';
 
 const UNSEEN = /^(epochs|epoch|seen|memory)$/;
+
+export const compared = signal(/** @type {Answers.Compared | null} */ (null));
+const chosen = signal(['loss', 'val_accuracy']); // the drawn metrics
+
 /** The metrics to compare, those with a name first. @param {Answers.Series[]} series */
 export function measuresOf(series) {
   const names = [...new Set(series.flatMap(Object.keys))].filter((n) => !UNSEEN.test(n)).sort();
@@ -12,59 +16,36 @@ export function measuresOf(series) {
   return names.sort((a, b) => rank(a) - rank(b));
 }
 
-/** @param {Answers.Compared} compared */
-function differences({ runs, differences: rows }) {
-  if (!rows.length) return el('p', { class: 'dim' }, 'None: these runs have the same settings.');
+/** @param {{compared: Answers.Compared}} props */
+function Differences({ compared: { runs, differences: rows } }) {
+  if (!rows.length) return html`<p class="dim">None: these runs have the same settings.</p>`;
   const show = (/** @type {any} */ v) => (v == null ? '–' : Array.isArray(v) ? v.join(', ') : String(v));
-  const names = runs.map((r, i) => el('th', { scope: 'col', style: `color:${COLOURS[i]}` }, r.name));
-  const lines = rows.map(({ key, values }) => tr([el('td', { class: 'dim' }, key), ...values.map(show)]));
-  return el('table', {}, tr([el('th', { scope: 'col' }, 'Setting'), ...names]), lines);
+  return html`<table>
+    <tr><th scope="col">Setting</th>${runs.map((r, i) => html`<th scope="col" style="color:${COLOURS[i]}">${r.name}</th>`)}</tr>
+    ${rows.map(({ key, values }) => html`<tr><td class="dim">${key}</td>${values.map((v) => html`<td>${show(v)}</td>`)}</tr>`)}
+  </table>`;
 }
 
-export class Comparison {
-  /** @param {HTMLElement} root */
-  constructor(root) {
-    this.$ = finder(root);
-    this.question = questions();
-    /** @type {Set<string>} the drawn metrics, each in a separate chart */
-    this.chosen = new Set(['loss', 'val_accuracy']);
-    /** @type {Map<string, Chart>} */
-    this.charts = new Map();
-  }
-
-  /** @param {Iterable<string>} ids of the runs */
-  async open(ids) {
-    const { $, chosen } = this;
-    const newest = this.question();
-    const compared = await api(`/api/training/compare?run=${[...ids].join(',')}`);
-    if (!newest()) return;
-    const names = measuresOf(compared.series);
-    if (!names.some((name) => chosen.has(name)) && names[0]) chosen.add(names[0]);
-    const button = (/** @type {string} */ name) => {
-      const turn = () => {
-        if (!chosen.delete(name)) chosen.add(name);
-        made.ariaPressed = String(chosen.has(name));
-        this.paint(compared);
-      };
-      const made = action(metricName(name), turn, { 'aria-pressed': String(chosen.has(name)) });
-      return made;
-    };
-    fill($('.measures'), names.map(button));
-    fill($('.differences'), el('h2', {}, 'Settings that differ'), differences(compared));
-    $('.detail').hidden = true;
-    $('.versus').hidden = false;
-    this.paint(compared);
-  }
-
-  /** @param {Answers.Compared} compared */
-  paint({ runs, series }) {
-    const drawn = [...this.chosen].filter((name) => series.some((one) => one[name]));
-    const charts = drawn.map((name) => {
-      const chart = this.charts.get(name) || new Chart({ title: metricName(name) });
-      this.charts.set(name, chart);
-      chart.put(runs.map((r, i) => ({ name: r.name, colour: COLOURS[i], points: series[i][name] || [] })));
-      return chart.element;
-    });
-    fill(this.$('.plotted'), charts);
-  }
+/** Shows the compared runs. */
+export function Comparison() {
+  if (!compared.value) return null;
+  const { runs, series } = compared.value;
+  const names = measuresOf(series);
+  const wanted = chosen.value.filter((name) => names.includes(name));
+  const drawn = wanted.length || !names.length ? wanted : [names[0]];
+  const button = (/** @type {string} */ name) => {
+    const on = drawn.includes(name);
+    const turn = () => (chosen.value = on ? drawn.filter((n) => n !== name) : [...drawn, name]);
+    return html`<button type="button" aria-pressed=${String(on)} onClick=${turn}>${metricName(name)}</button>`;
+  };
+  const lines = (/** @type {string} */ name) =>
+    runs.map((r, i) => ({ name: r.name, colour: COLOURS[i], points: series[i][name] || [] }));
+  return html`<div class="bar">
+      <h2>Compared</h2>
+      <div class="measures" role="group" aria-label="Metrics">${names.map(button)}</div>
+      <span class="space" />
+      <button class="back" onClick=${() => (compared.value = null)}>Back to one run</button>
+    </div>
+    <div class="plotted">${drawn.map((name) => html`<${Curves} key=${name} title=${metricName(name)} lines=${lines(name)} />`)}</div>
+    <div class="panel differences"><h2>Settings that differ</h2><${Differences} compared=${compared.value} /></div>`;
 }

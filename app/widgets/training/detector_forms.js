@@ -1,7 +1,7 @@
 // The detectors to fit after the training, and their settings.
 import { check, el, options } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
-import { fitting } from '../../static/kind.js';
+import { fitting } from '../../static/store.js';
 
 /** The menu of the lesions that a lesion head learns from; it starts with those for the study's kind of image.
  * @param {Answers.TrainingForms} forms */

@@ -1,7 +1,8 @@
-// Names, figures and tables shared by the boards of a run.
-import { el, matrix } from '../../static/dom.js';
+// Names, figures and charts shared by the boards of a run and the comparison.
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { Chart } from '../../static/chart.js';
 import { fixed } from '../../static/format.js';
-import { dom } from '../../static/view.js';
+import { html } from '../../static/view.js';
 
 /** @typedef {[name: string, value: string | number | null | undefined]} Pair */
 
@@ -51,18 +52,19 @@ export const figuresOf = (evaluation) => [
   ),
 ];
 
-/** Shows two columns of names and values; pairs without a value are skipped. @param {Pair[]} pairs */
-export function table(pairs) {
-  const known = pairs.filter(([, value]) => value != null && value !== '');
-  return dom`<div class="speed">${known.map(([name, value]) => dom`<span class="dim">${name}</span><span>${value}</span>`)}</div>`;
-}
+/** Shows names and values. @param {readonly (readonly [name: string, value: unknown])[]} pairs */
+export const pairs = (pairs) =>
+  pairs.map(([name, value]) => html`<span class="dim">${name}</span><span>${String(value)}</span>`);
 
-/** Builds a titled block of a board. @param {string} title @param {string} name */
-export function block(title, name) {
-  const inside = el('div', { class: 'in' });
-  return { element: el('div', { class: `block ${name}` }, el('b', {}, title), inside), inside };
+/** A chart as a view. @param {{title: string, lines: Page.Line[], low?: number, high?: number,
+ * levels?: {at: number, label: string}[]}} props levels: drawn across the chart */
+export function Curves({ title, lines, low, high, levels = [] }) {
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  const chart = useMemo(() => new Chart({ title, low, high }), []);
+  useEffect(() => place.current?.append(chart.element), []);
+  useEffect(() => {
+    chart.options.lines = levels;
+    chart.put(lines);
+  });
+  return html`<div class="curves" ref=${place} />`;
 }
-
-/** Shows the confusion matrix. @param {{step: number, rows: (number | null)[][]}} confusion */
-export const confusionTable = ({ step, rows }) =>
-  matrix(rows, '', String, `Step ${step}: rows are the true class, columns the predicted one`);

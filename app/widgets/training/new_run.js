@@ -1,9 +1,11 @@
 // The form of a new run: objective, preset, groups of settings checked at once, a dry run, and the steps that follow.
+import { effect } from '@preact/signals';
 import { api } from '../../static/api.js';
 import { toast } from '../../static/dialogs.js';
 import { el, finder, options } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
 import { bytes, seconds } from '../../static/format.js';
+import { handed } from '../../static/store.js';
 import { detectorForms } from './detector_forms.js';
 
 const ADVANCED = 'training-advanced'; // whether the settings are unfolded, stored in the browser
@@ -80,13 +82,17 @@ export function newRun(root, studio, forms, started) {
     const name = (usual && forms.pasted[config.preset]) || '';
     lesions.textContent = `Strong augmentation: ${forms.strong[config.strong] || config.strong}${name && ` “${name}”`}`;
   }
+  const estimate = (/** @type {string} */ text, look = 'dim') => {
+    $('.estimate').className = `estimate ${look}`;
+    $('.estimate').textContent = text;
+  };
   let timer = 0;
   /** @type {string | null} the server's error about the settings */
   let wrong = null;
   function changed() {
     main.only(WHEN, config);
     clearTimeout(timer);
-    $('.estimate').textContent = '';
+    estimate('');
     timer = setTimeout(check, 150);
   }
   // The server checks with the same class that the training will use; its sentence is shown next to the field.
@@ -99,7 +105,7 @@ export function newRun(root, studio, forms, started) {
     }
     const found = complain(wrong);
     $('.start').disabled = $('.dry').disabled = Boolean(wrong);
-    if (wrong && !found) $('.estimate').textContent = wrong;
+    if (wrong && !found) estimate(wrong);
     root.dataset.checked = String(Number(root.dataset.checked || 0) + 1);
   }
   $('.objective').onchange = () => {
@@ -108,8 +114,8 @@ export function newRun(root, studio, forms, started) {
   };
   $('.preset').onchange = () => {
     const keep = { objective: config.objective, seed: config.seed };
-    const handed = $('.handed').hidden ? {} : augmentation(config);
-    config = { ...structuredClone(forms.presets[$('.preset').value]), ...keep, ...handed };
+    const taken = $('.handed').hidden ? {} : augmentation(config);
+    config = { ...structuredClone(forms.presets[$('.preset').value]), ...keep, ...taken };
     put();
     changed();
   };
@@ -123,24 +129,18 @@ export function newRun(root, studio, forms, started) {
   unfold(Boolean(localStorage.getItem(ADVANCED)));
 
   // Settings from the MedMix tab replace the augmentation and the weak views, and nothing else.
-  /** @param {Page.Handed | null} handed */
-  function take(handed) {
-    if (!handed) return;
-    studio.handed = null;
-    config.strong = handed.strong;
-    if (handed.strong === 'medmix') config.medmix = structuredClone(handed.config);
-    else config.strong_options = structuredClone(handed.config);
-    config.weak = structuredClone(handed.weak);
-    config.k = handed.config.k;
+  effect(() => {
+    if (!handed.value) return;
+    const { strong, config: options, weak, preset } = handed.value;
+    handed.value = null;
+    config[strong === 'medmix' ? 'medmix' : 'strong_options'] = structuredClone(options);
+    Object.assign(config, { strong, weak: structuredClone(weak), k: options.k });
     put();
     unfold(true);
     $('.handed').hidden = false;
-    $('.handed').textContent =
-      `✓ ${forms.strong[handed.strong]} ${handed.preset ? `“${handed.preset}” ` : 'settings '}from the MedMix tab`;
+    $('.handed').textContent = `✓ ${forms.strong[strong]} ${preset ? `“${preset}” ` : 'settings '}from the MedMix tab`;
     check();
-  }
-  studio.on('train-with', take);
-  take(studio.handed);
+  });
 
   /** @param {HTMLButtonElement} button @param {string} text while it works @param {() => Promise<void>} work */
   async function busy(button, text, work) {
@@ -159,17 +159,15 @@ export function newRun(root, studio, forms, started) {
   }
   $('.dry').onclick = () =>
     busy($('.dry'), 'Trying…', async () => {
-      $('.estimate').className = 'estimate dim';
-      $('.estimate').textContent = 'A few real steps on this device…';
+      estimate('A few real steps on this device…');
       const r = await api('/api/training/dry', { study: studio.study, config }).catch((e) => {
-        $('.estimate').textContent = '';
+        estimate('');
         throw e;
       });
-      $('.estimate').className = `estimate ${r.fits ? 'good' : 'bad'}`;
       const steps = `${r.steps} steps on ${r.images} images`;
       const time = `${seconds(r.seconds_epoch)} per epoch, ${seconds(r.seconds_total)} in total (${steps})`;
       const memory = `${bytes(r.memory)} of memory on ${r.device}`;
-      $('.estimate').textContent = r.seconds_step == null ? r.message : `${time}, ${memory}. ${r.message}`;
+      estimate(r.seconds_step == null ? r.message : `${time}, ${memory}. ${r.message}`, r.fits ? 'good' : 'bad');
       $('.estimate').dataset.done = String(Date.now());
     });
   /** @param {HTMLButtonElement} button */
@@ -200,7 +198,8 @@ export function newRun(root, studio, forms, started) {
     config = usual();
     detectors.reset();
     $('.handed').hidden = true;
-    $('.name').value = $('.estimate').textContent = '';
+    $('.name').value = '';
+    estimate('');
     put();
     check();
   });

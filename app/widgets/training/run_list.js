@@ -1,15 +1,18 @@
 // The study's runs as a table: parents with their fits below them, state, progress, figures.
-import { render } from 'preact';
+import { signal } from '@preact/signals';
 import { toast } from '../../static/dialogs.js';
-import { finder } from '../../static/dom.js';
 import { fixed, percent, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
+import { status, trained } from '../../static/store.js';
 import { html } from '../../static/view.js';
 
 const MOST = 6; // runs that can be compared
+export const runs = signal(/** @type {Answers.RunRow[]} */ ([]));
+export const ticked = signal(/** @type {string[]} */ ([])); // the runs to compare
+
 const BUSY = ['running', 'queued', 'paused', 'interrupted'];
 /** States whose words differ from their names. @type {Record<string, string>} */
-export const WORDS = {
+const WORDS = {
   new: 'not started',
   score: 'scoring',
   evaluate: 'evaluating',
@@ -55,92 +58,63 @@ export function bestOf(runs) {
 /** Formats per cent, with a decimal only near the ends, where it matters. @param {number} v */
 const accuracy = (v) => percent(v, v > 0.995 || v < 0.1 ? 1 : 0);
 
-export class RunList {
-  /** @param {HTMLElement} root @param {(id: string) => void} choose */
-  constructor(root, choose) {
-    this.$ = finder(root);
-    this.choose = choose;
-    /** @type {Answers.RunRow[]} */
-    this.runs = [];
-    /** @type {Set<string>} the runs to compare */
-    this.ticked = new Set();
-    this.running = '';
-    /** @type {Answers.Job | null} the job running during a training */
-    this.beside = null;
-  }
+/** Takes a run into the comparison, or out of it. @param {string} id @param {HTMLInputElement} tick */
+function turn(id, tick) {
+  const others = ticked.peek().filter((one) => one !== id);
+  const full = tick.checked && others.length === MOST;
+  if (full) toast('At most six runs can be compared.');
+  if (full) tick.checked = false;
+  else ticked.value = tick.checked ? [...others, id] : others;
+}
 
-  /** @param {Answers.RunRow[]} runs @param {string | null} chosen */
-  show(runs, chosen) {
-    const { $ } = this;
-    this.runs = runs;
-    const body = $('.runs tbody');
-    const best = bestOf(runs);
-    const rows = ordered(runs).map((run) => this.#row(run, run.id === best, run.id === chosen));
-    render(rows, body); // rows that stay keep focus and clicks
-    $('.runs').hidden = !runs.length;
-    $('.nothing').hidden = Boolean(runs.length);
-    if (!runs.length) $('.detail').hidden = $('.versus').hidden = true;
-    this.hint(this.beside);
-    // The running run is scrolled into view only when it begins, not against later scrolling.
-    const running = runs.find((r) => r.job?.here && r.job.status === 'running')?.id || '';
-    if (running && running !== this.running)
-      body.querySelector(`[data-run="${running}"]`)?.scrollIntoView({ block: 'nearest' });
-    this.running = running;
-  }
+/** @param {Answers.RunRow} run */
+function progress({ job, left, seconds: took }) {
+  const rest = left == null ? '' : about(left);
+  if (!job?.here || !BUSY.includes(job.status) || job.status === 'queued') return rest || (took ? seconds(took) : '–');
+  return html`<progress max="1" value=${job.share} />${rest && html`<span class="dim"> ${rest} left</span>`}`;
+}
 
-  /** @param {Answers.Job | null} beside */
-  hint(beside) {
-    this.beside = beside;
-    const waiting = this.runs.filter((r) => r.status === 'queued').length;
-    const text = [
-      this.runs.some((r) => r.status === 'running') && 'one running',
-      waiting && `${waiting} waiting`,
-      beside && `also running: ${beside.message}`,
-    ];
-    this.$('.runs .hint').textContent = text.filter(Boolean).join(', ');
-  }
+/** @param {{run: Answers.RunRow, best: boolean, choose: (id: string) => void}} props */
+function Row({ run, best, choose }) {
+  const { look, words } = stateOf(run.status, run.job);
+  const { l_aug: loss, val_accuracy: held } = run.latest;
+  const { auroc, pixel_auroc: pixels, pro } = run.evaluation || {};
+  const kind = [best && 'best', run.parent && 'child', run.archived && 'old', run.id === trained.value && 'chosen'];
+  const enter = (/** @type {KeyboardEvent} */ { key }) => key === 'Enter' && choose(run.id);
+  const tick =
+    () => html`<input type="checkbox" checked=${ticked.value.includes(run.id)} aria-label="Compare ${run.name}"
+    onClick=${(/** @type {Event} */ event) => event.stopPropagation()} onChange=${(/** @type {any} */ e) => turn(run.id, e.target)} />`;
+  return html`<tr data-run=${run.id} class=${kind.filter(Boolean).join(' ')} tabindex="0"
+    title=${run.note || null} onClick=${() => choose(run.id)} onKeyDown=${enter}>
+    <td>${run.kind === 'pretrain' && tick()}</td>
+    <td class="name">${run.parent ? `└ ${run.name}` : run.name}</td>
+    <td class="dim">${run.method}</td>
+    <td><span class="state ${look}">${words}</span></td>
+    <td>${progress(run)}</td>
+    <td>${fixed(loss)}</td>
+    <td>${held == null ? '–' : accuracy(held)}</td>
+    <td title=${best ? 'Best of this study' : null}>${fixed(auroc)}${best && html`<b> best</b>`}</td>
+    <td>${fixed(pixels)}</td>
+    <td>${fixed(pro)}</td>
+  </tr>`;
+}
 
-  /** Takes a run into the comparison, or out of it. @param {string} id @param {HTMLInputElement} tick */
-  #tick(id, tick) {
-    const { ticked, $ } = this;
-    const full = tick.checked && ticked.size === MOST;
-    if (full) toast('At most six runs can be compared.');
-    if (full) tick.checked = false;
-    else if (!ticked.delete(id)) ticked.add(id);
-    $('.compare').disabled = ticked.size < 2;
-  }
+/** Shows the rows of the table. @param {{choose: (id: string) => void}} props */
+export function Rows({ choose }) {
+  const best = bestOf(runs.value);
+  return ordered(runs.value).map(
+    (run) => html`<${Row} key=${run.id} run=${run} best=${run.id === best} choose=${choose} />`,
+  );
+}
 
-  /** @param {Answers.RunRow} run */
-  #progress({ job, left, seconds: took }) {
-    const rest = left == null ? '' : about(left);
-    if (!job?.here || !BUSY.includes(job.status) || job.status === 'queued')
-      return rest ? rest : took ? seconds(took) : '–';
-    return html`<progress max="1" value=${job.share} />${rest && html`<span class="dim"> ${rest} left</span>`}`;
-  }
-
-  /** @param {Answers.RunRow} run @param {boolean} best @param {boolean} chosen */
-  #row(run, best, chosen) {
-    const { look, words } = stateOf(run.status, run.job);
-    const { l_aug: loss, val_accuracy: held } = run.latest;
-    const { auroc, pixel_auroc: pixels, pro } = run.evaluation || {};
-    const kind = [best && 'best', run.parent && 'child', run.archived && 'old', chosen && 'chosen'];
-    const choose = () => this.choose(run.id);
-    const enter = (/** @type {KeyboardEvent} */ { key }) => key === 'Enter' && choose();
-    const turn = (/** @type {any} */ { target }) => this.#tick(run.id, target);
-    const tick = () => html`<input type="checkbox" checked=${this.ticked.has(run.id)} aria-label="Compare ${run.name}"
-      onClick=${(/** @type {Event} */ event) => event.stopPropagation()} onChange=${turn} />`;
-    return html`<tr key=${run.id} data-run=${run.id} class=${kind.filter(Boolean).join(' ')} tabindex="0"
-      title=${run.note || null} onClick=${choose} onKeyDown=${enter}>
-      <td>${run.kind === 'pretrain' && tick()}</td>
-      <td class="name">${run.parent ? `└ ${run.name}` : run.name}</td>
-      <td class="dim">${run.method}</td>
-      <td><span class="state ${look}">${words}</span></td>
-      <td>${this.#progress(run)}</td>
-      <td>${fixed(loss)}</td>
-      <td>${held == null ? '–' : accuracy(held)}</td>
-      <td title=${best ? 'Best of this study' : null}>${fixed(auroc)}${best && html`<b> best</b>`}</td>
-      <td>${fixed(pixels)}</td>
-      <td>${fixed(pro)}</td>
-    </tr>`;
-  }
+/** Says what runs and what waits. */
+export function hint() {
+  const waiting = runs.value.filter((r) => r.status === 'queued').length;
+  const beside = status.value?.beside;
+  const text = [
+    runs.value.some((r) => r.status === 'running') && 'one running',
+    waiting && `${waiting} waiting`,
+    beside && `also running: ${beside.message}`,
+  ];
+  return text.filter(Boolean).join(', ');
 }

@@ -1,122 +1,101 @@
 // One run: state and buttons, an alarm in words, its board, its configuration, its log.
+import { render } from 'preact';
 import { api } from '../../static/api.js';
-import { orToast } from '../../static/dialogs.js';
-import { el, finder } from '../../static/dom.js';
-import { moment, seconds } from '../../static/format.js';
-import { FitBoard } from './fit_board.js';
-import { wireActions } from './run_actions.js';
+import { ask, asked, confirm, orToast, toast } from '../../static/dialogs.js';
+import { check, finder, onEnter } from '../../static/dom.js';
+import { bytes, moment, plural, seconds } from '../../static/format.js';
+import { dom, html } from '../../static/view.js';
+import { FitBoard, TrainingBoard } from './boards.js';
+import { lesionsLike } from './detector_forms.js';
+import { pairs } from './figures.js';
 import { stateOf } from './run_list.js';
-import { TrainingBoard } from './training_board.js';
 
 const GOING = ['running', 'queued', 'paused', 'interrupted', 'failed'];
 
-export class RunView {
-  /** @param {HTMLElement} root @param {Answers.TrainingForms} forms @param {{changed: (next?:
-   * string | null) => void, clone: (run: Answers.Run) => void}} on changed: reload the list, and select `next` if
-   * given */
-  constructor(root, forms, { changed, clone }) {
-    this.root = root;
-    this.forms = forms;
-    this.changed = changed;
-    this.clone = clone;
-    this.$ = finder(root);
-    /** @type {string | null} */
-    this.id = null;
-    /** @type {Answers.RunDetail | null} */
-    this.data = null;
-    /** @type {Answers.Series} */
-    this.series = {};
-    this.last = -1; // the last known step
-    this.stride = 0;
-    this.looking = false;
-    this.shown = ''; // the last painted state, as text
-    this.configured = '';
-    this.board = new TrainingBoard(this.$('.board'));
-    this.fit = new FitBoard();
-    this.$('.board').after(this.fit.element);
-    wireActions(this);
-  }
+/** @param {HTMLElement} root @param {Answers.TrainingForms} forms @param {(next?: string | null) => void} changed
+ * reloads the list, and selects `next` if given @param {(run: Answers.Run) => void} clone */
+export function runView(root, forms, changed, clone) {
+  const $ = finder(root);
+  /** @type {string | null} */
+  let id = null;
+  /** @type {Answers.RunDetail | null} */
+  let data = null;
+  /** @type {Answers.Series} */
+  let series = {};
+  let last = -1; // the last known step
+  let stride = 0;
+  let looking = false;
+  let shown = ''; // the last painted answer, without its series
 
   /** Returns the run on screen. @returns {Answers.Run} */
-  run() {
-    if (!this.data) throw new Error('No run is open.');
-    return this.data.run;
+  function run() {
+    if (!data) throw new Error('No run is open.');
+    return data.run;
   }
 
-  children() {
-    return this.data?.children || [];
-  }
-
-  /** @param {string} id */
-  open(id) {
-    if (this.id !== id) {
-      Object.assign(this, { id, data: null, series: {}, last: -1, stride: 0, shown: '' });
-      this.board.clear(id);
-      this.fit.clear();
-      this.$('.detail').classList.add('loading');
+  /** @param {string} wanted */
+  function open(wanted) {
+    if (id !== wanted) {
+      id = wanted;
+      data = null;
+      series = {};
+      last = -1;
+      stride = 0;
+      shown = '';
+      $('.detail').classList.add('loading');
     }
-    return orToast(this.look());
+    return orToast(look());
   }
 
-  async look() {
-    const { id } = this;
-    if (!id || this.looking) return;
-    this.looking = true;
+  async function look() {
+    const mine = id;
+    if (!mine || looking) return;
+    looking = true;
     try {
-      const data = await api(`/api/training/run/${id}?after=${this.last}&stride=${this.stride}`);
-      if (id !== this.id) return;
-      const moved = this.#take(data);
-      const text = JSON.stringify({ ...data, series: null });
-      if (moved || text !== this.shown) {
-        this.shown = text;
-        this.data = data;
-        this.paint(data);
-        this.$('.detail').classList.remove('loading');
-      }
-      this.root.dataset.step = String(this.last);
+      const answer = await api(`/api/training/run/${mine}?after=${last}&stride=${stride}`);
+      if (mine !== id) return;
+      take(answer);
+      const text = JSON.stringify({ ...answer, series: null });
+      if (text !== shown) paint(answer);
+      shown = text;
+      $('.detail').classList.remove('loading');
+      root.dataset.step = String(last);
     } finally {
-      this.looking = false;
-      if (id !== this.id) orToast(this.look()); // another run was opened meanwhile
+      looking = false;
+      if (mine !== id) orToast(look()); // another run was opened meanwhile
     }
   }
 
-  /** Adds new values to the known ones; returns whether there are any. @param {Answers.RunDetail} data */
-  #take({ series, reset, last, stride }) {
-    if (reset) this.series = {};
-    for (const [name, points] of Object.entries(series)) {
-      const kept = (this.series[name] ||= []);
+  /** Adds new values to the known ones. @param {Answers.RunDetail} answer */
+  function take(answer) {
+    data = answer;
+    ({ last, stride } = answer);
+    if (answer.reset) series = {};
+    for (const [name, points] of Object.entries(answer.series)) {
+      const kept = (series[name] ||= []);
       for (const p of points) if (!kept.length || p[0] > kept[kept.length - 1][0]) kept.push(p);
     }
-    const moved = last !== this.last || reset;
-    Object.assign(this, { last, stride });
-    return moved;
   }
 
   /** @param {Answers.RunDetail} data */
-  paint(data) {
-    const { $ } = this;
+  function paint(data) {
     const { run } = data;
-    this.#header(data);
+    header(data);
     const failure = run.status === 'failed' ? data.job?.error : '';
     const message = data.alarm || (run.status === 'collapsed' ? run.summary.message : failure) || '';
     $('.alarm').hidden = !message;
     $('.alarm').textContent = message;
     $('.said-note').hidden = !run.note;
     $('.said-note').textContent = run.note;
-    const pretrain = run.kind === 'pretrain';
-    $('.board').hidden = !pretrain;
-    this.fit.element.hidden = pretrain;
-    if (pretrain) this.board.paint(data, this.series, this.last);
-    else this.fit.paint(data, this.series);
-    const configured = JSON.stringify([run.config, run.code, run.status]);
-    if (configured !== this.configured) $('.made .facts').replaceChildren(...configuration(data));
-    this.configured = configured;
-    this.#log(data);
+    const Board = run.kind === 'pretrain' ? TrainingBoard : FitBoard;
+    $('.board').classList.toggle('of-fit', run.kind !== 'pretrain');
+    render(html`<${Board} key=${run.id} data=${data} series=${series} last=${last} />`, $('.board'));
+    render(pairs(configuration(data)), $('.made .facts'));
+    log(data);
   }
 
   /** @param {Answers.RunDetail} data */
-  #header(data) {
-    const { $ } = this;
+  function header(data) {
     const { run, job } = data;
     const { look, words } = stateOf(run.status, job);
     $('.run-name').textContent = run.name;
@@ -134,25 +113,90 @@ export class RunView {
     if (!job || !GOING.includes(status)) return;
     $('.going progress').value = job.share;
     const doing = status === 'failed' && job.error ? job.error.split('\n').pop() : job.message;
-    $('.doing').textContent = [doing, status === 'running' ? this.#at(data) : ''].filter(Boolean).join(' · ');
+    $('.doing').textContent = [doing, status === 'running' ? at(data) : ''].filter(Boolean).join(' · ');
   }
 
   /** Shows epoch and speed; the time left is in the list. @param {Answers.RunDetail} data */
-  #at({ plan }) {
-    const epoch = this.series.epoch?.at(-1)?.[1];
-    const speed = this.series.images_per_second?.at(-1)?.[1];
+  function at({ plan }) {
+    const epoch = series.epoch?.at(-1)?.[1];
+    const speed = series.images_per_second?.at(-1)?.[1];
     const where = epoch != null && plan.epochs && `epoch ${epoch} of ${plan.epochs}`;
     return [where, speed && `${Math.round(speed)} views/s`].filter(Boolean).join(' · ');
   }
 
   /** @param {Answers.RunDetail} data */
-  #log(data) {
-    const log = data.log.map((l) => `${l.at.slice(11, 19)}  ${l.line}`).join('\n');
-    const pre = this.$('.log pre');
-    if (pre.textContent === log) return;
-    pre.textContent = log || 'No log entries.';
+  function log(data) {
+    const lines = data.log.map((l) => `${l.at.slice(11, 19)}  ${l.line}`).join('\n');
+    const pre = $('.log pre');
+    if (pre.textContent === lines) return;
+    pre.textContent = lines || 'No log entries.';
     pre.scrollTop = pre.scrollHeight;
   }
+
+  /** Resolves to the server's answer, or to null after a message. @template T @param {Promise<T>} asked */
+  const answered = async (asked) => {
+    const answer = await orToast(asked);
+    await look().catch(() => {});
+    return answer;
+  };
+  const act = (/** @type {string} */ action, value = '') =>
+    answered(api(`/api/training/run/${id}/${action}`, { value }));
+  const actAndTell = (/** @type {string} */ action, value = '') => act(action, value).then(() => changed());
+  for (const action of ['pause', 'resume']) $(`.${action}`).onclick = () => actAndTell(action);
+
+  $('.cancel').onclick = async () => {
+    const question =
+      'Cancel this run and the detectors that wait for it? Its last checkpoint is kept. To interrupt it, use Pause.';
+    if (await confirm(question, 'Cancel run', 'Keep running')) await actAndTell('cancel');
+  };
+  const rename = async () => {
+    const name = await ask('Name of the run', run().name);
+    if (name) await actAndTell('rename', name);
+  };
+  $('.run-name').onclick = rename;
+  onEnter($('.run-name'), rename);
+  $('.note').onclick = async () => {
+    const note = await ask('Note', run().note, { long: true });
+    if (note !== null) await actAndTell('note', note);
+  };
+  $('.archive').onclick = async () => {
+    await act(run().archived ? 'restore' : 'archive');
+    changed($('.archived').checked ? undefined : null);
+  };
+  $('.delete').onclick = async () => {
+    const frees = await answered(api(`/api/training/run/${id}/frees`, {}));
+    if (!frees) return;
+    const fits = data?.children.length;
+    const also = fits ? ` and the ${plural(fits, 'fit')} on it` : '';
+    const text =
+      `Delete “${run().name}”${also}, with metrics, scores and heat maps? ` +
+      `It stays in the bin of the Study tab for a week; then ${bytes(frees.bytes)} are freed.`;
+    if (!(await confirm(text, 'Delete'))) return;
+    const done = await act('delete');
+    if (!done) return;
+    toast('In the bin for a week: see the Study tab.', 'good');
+    id = null;
+    changed(null);
+  };
+  $('.repeat').onclick = async () => {
+    const made = await answered(api(`/api/training/run/${id}/repeat`, {}));
+    if (made) changed(made.run);
+  };
+  $('.clone').onclick = () => clone(run());
+  $('.fit').onclick = async () => {
+    const like = lesionsLike(forms);
+    const boxes = Object.entries(forms.detectors).map(
+      ([name, { title }], i) => check(title, { name: 'detector', value: name, checked: i === 0 }).label,
+    );
+    const content = dom`<p>Fit on this encoder, then score the study and evaluate:</p>
+      ${boxes}<label>Synthetic lesions for${like}</label>`;
+    const names = await asked({ content, answer: (given) => given.getAll('detector').map(String), yes: 'Queue' });
+    if (!names?.length) return;
+    const detectors = Object.fromEntries(names.map((n) => [n, forms.detectors[n].lesions[like.value] || {}]));
+    if (await orToast(api(`/api/training/run/${id}/fit`, { detectors }))) changed();
+  };
+
+  return { open, look };
 }
 
 // Everything that determined a run, as one list: seed, code, data, packages, settings.
@@ -166,12 +210,12 @@ export function flat(values, before = '') {
   });
 }
 
-/** @param {Answers.RunDetail} detail */
-export function configuration({ run, data }) {
+/** @param {Answers.RunDetail} detail @returns {[string, unknown][]} */
+function configuration({ run, data }) {
   const { marks, ...config } = run.config;
   const packages = Object.entries(run.packages || {}).map(([name, version]) => `${name} ${version}`);
   /** @type {[string, unknown][]} */
-  const pairs = [
+  const settings = [
     ['seed', run.config.seed],
     ['code', run.code],
     ['device', run.device],
@@ -181,8 +225,5 @@ export function configuration({ run, data }) {
     ['marks', marks ? `${/** @type {{ masks: number[] }} */ (marks).masks.length} masks that readers drew` : null],
     ...flat(config),
   ];
-  return pairs.flatMap(([name, value]) => [
-    el('span', { class: 'dim' }, name),
-    el('span', {}, value == null || value === '' ? '–' : String(value)),
-  ]);
+  return settings.map(([name, value]) => [name, value == null || value === '' ? '–' : value]);
 }

@@ -6,7 +6,7 @@ import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { finder } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
 import { day, percent, plural } from '../../static/format.js';
-import { administers } from '../../static/store.js';
+import { Answered, administers } from '../../static/store.js';
 import { html, show } from '../../static/view.js';
 
 const PERIOD = 8000; // milliseconds between two checks of the readers' progress
@@ -64,14 +64,13 @@ function Names({ label, names, chosen, on }) {
   )}${!names.length && html`<span class="dim">Nobody yet: add readers in Study, Manage, Accounts.</span>`}</div></div>`;
 }
 
-/** @param {{about: Answers.Trials, sizes: Answers.Power[], plan: import('@preact/signals').Signal<Values>, keep: () => void, resize: () => void}} props */
-function NewPlan({ about, sizes, plan, keep, resize }) {
+/** @param {{about: Answers.Trials, sizes: Answers.Power[], plan: import('@preact/signals').Signal<Values>, keep: () => void}} props */
+function NewPlan({ about, sizes, plan, keep }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     const follow = () => form.only(WHEN, plan.peek());
     const changed = (/** @type {string} */ key, /** @type {any} */ value) => {
       plan.value = { ...plan.peek(), [key]: value };
-      if (key === 'difference') resize();
       follow();
     };
     const form = new Form(about.form, plan.peek(), changed, { open: 3 });
@@ -127,17 +126,14 @@ function OneTrial({ trial, act }) {
 export async function mount(root, studio) {
   const lists = signal(/** @type {Answers.ReaderList[]} */ ([]));
   const about = signal(/** @type {Answers.Trials | null} */ (null));
-  const sizes = signal(/** @type {Answers.Power[]} */ ([]));
   const plan = signal(/** @type {Values} */ ({}));
-  const said = signal('');
+  const sizes = new Answered(
+    () => plan.value.difference ?? null,
+    (difference) => api(`/api/trials/sizes?difference=${difference}`),
+  );
+  const message = signal('');
   const question = questions();
   let shown = '';
-
-  const resize = () =>
-    api(`/api/trials/sizes?difference=${plan.peek().difference}`).then(
-      (/** @type {{rows: Answers.Power[]}} */ answer) => (sizes.value = answer.rows),
-      () => {},
-    );
 
   async function look(force = false) {
     const { study } = studio;
@@ -151,11 +147,8 @@ export async function mount(root, studio) {
     const before = about.peek();
     lists.value = mine.lists;
     about.value = found;
-    said.value = found || mine.lists.length ? '' : study ? NO_LIST : 'Choose a study.';
-    if (found && !before) {
-      plan.value = { ...found.usual, run: found.runs[0]?.id ?? '' };
-      resize();
-    }
+    message.value = found || mine.lists.length ? '' : study ? NO_LIST : 'Choose a study.';
+    if (found && !before) plan.value = { ...found.usual, run: found.runs[0]?.id ?? '' };
   }
 
   const open = async (/** @type {Answers.ReaderList} */ { trial }) => {
@@ -182,8 +175,8 @@ export async function mount(root, studio) {
     const found = about.value;
     return html`<${Lists} lists=${lists.value} open=${(/** @type {any} */ list) => orToast(open(list))} />
       ${found?.trials.map((/** @type {Answers.Trial} */ trial) => html`<${OneTrial} key=${trial.id} trial=${trial} act=${act} />`)}
-      ${found && html`<${NewPlan} about=${found} sizes=${sizes.value} plan=${plan} keep=${() => orToast(keep())} resize=${resize} />`}
-      ${said.value && html`<p class="panel dim">${said.value}</p>`}`;
+      ${found && html`<${NewPlan} about=${found} sizes=${sizes.value?.rows || []} plan=${plan} keep=${() => orToast(keep())} />`}
+      ${message.value && html`<p class="panel dim">${message.value}</p>`}`;
   }
   show(finder(root)('.tr-page'), Page);
   studio.on('study', () => {

@@ -14,7 +14,7 @@ function points(n, seed) {
   return Float32Array.from({ length: 2 * n }, () => next() * 10 - 5);
 }
 
-test('the lasso holds what the even-odd rule holds, among the visible', () => {
+test('the lasso selects the visible points by the even-odd rule', () => {
   const at = points(500, 1);
   const visible = Uint8Array.from({ length: 500 }, (_, i) => (i % 5 ? 1 : 0));
   const star = Array.from({ length: 10 }, (_, k) => {
@@ -35,7 +35,7 @@ test('the lasso holds what the even-odd rule holds, among the visible', () => {
   assert.deepEqual(new Grid(at).inside(star.flat(), visible), expected);
 });
 
-test('the nearest visible point within reach, as looking at all finds it', () => {
+test('the nearest visible point within reach, as a search through all points finds it', () => {
   const at = points(300, 2);
   const visible = Uint8Array.from({ length: 300 }, (_, i) => (i % 3 ? 1 : 0));
   const grid = new Grid(at);
@@ -62,10 +62,8 @@ test('colours: one per class, a ramp for numbers, the unknown behind', () => {
   assert.equal(css(0x030201), 'rgb(1 2 3)');
   assert.notEqual(ramp(0), ramp(1));
   assert.equal(ramp(-1), ramp(0));
-  const classes = colouring(
-    { name: 'class', title: 'Class', names: ['a', '\u2013'], codes: [0, 1, 0] },
-    new Set(['a']),
-  );
+  const column = { name: 'class', title: 'Class', names: ['a', '\u2013'], codes: [0, 1, 0] };
+  const classes = colouring(column, new Set(['a']));
   assert.deepEqual([...classes.visible], [0, 1, 0]);
   assert.deepEqual([...(classes.counts || [])], [2, 1]);
   assert.deepEqual([...(classes.back || [])], [0, 1, 0]);
@@ -77,10 +75,8 @@ test('colours: one per class, a ramp for numbers, the unknown behind', () => {
 
 test('points are drawn in a fixed shuffle, projected ones last, fewer ones larger', () => {
   const order = shuffled(50, 40);
-  assert.deepEqual(
-    [...order].sort((a, b) => a - b),
-    Array.from({ length: 50 }, (_, i) => i),
-  );
+  const sorted = [...order].sort((a, b) => a - b);
+  assert.ok(sorted.length === 50 && sorted.every((v, i) => v === i));
   assert.deepEqual(order, shuffled(50, 40));
   assert.ok([...order].slice(40).every((i) => i >= 40));
   assert.ok(radiusFor(100) > radiusFor(1e5));
@@ -109,17 +105,12 @@ test('projected sets lie behind the own points in every epoch', () => {
   assert.ok(whole.ids[2] < 0, 'a file of no study has a number below zero');
   assert.deepEqual([whole.url(0), whole.url(2)], ['/m/points/0', '/m/placed/k/1']);
   const classes = widen({ name: 'class', title: 'Class', names: ['a'], codes: [0] }, whole);
-  assert.deepEqual(
-    [classes.names, classes.codes],
-    [
-      ['a', 'Placed: new'],
-      [0, 1, 1],
-    ],
-  );
+  assert.deepEqual(classes.names, ['a', 'Placed: new']);
+  assert.deepEqual(classes.codes, [0, 1, 1]);
   assert.deepEqual(widen({ name: 's', title: 'S', values: [1] }, whole).values, [1, null, null]);
 });
 
-test('a map is named by what made it; a point by its class or number', () => {
+test('a map is named by its settings; a point by its class or number', () => {
   const config = /** @type {any} */ ({ method: 'tsne', feature: 'centred', seed: 3 });
   assert.equal(
     titleOf({ config, run_name: 'run', epochs: [0, 4], count: 1200 }),

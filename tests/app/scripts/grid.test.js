@@ -56,10 +56,7 @@ test('each page is fetched once, and an answer for another list is dropped', asy
   const pages = new Pages((at) => new Promise((done) => waiting.push([at, done])), 10);
   pages.reset(25);
   const both = Promise.all([pages.ensure(8, 12), pages.ensure(0, 9)]);
-  assert.deepEqual(
-    waiting.map(([at]) => at),
-    [0, 10],
-  );
+  assert.equal(waiting.map(([at]) => at).join(), '0,10');
   for (const [at, done] of waiting) done(Array.from({ length: 10 }, (_, i) => ({ id: at + i })));
   await both;
   assert.deepEqual([pages.row(9)?.id, pages.row(19)?.id, pages.row(20), pages.find(12)?.id], [9, 19, undefined, 12]);

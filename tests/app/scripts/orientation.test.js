@@ -79,6 +79,8 @@ test('turning keeps zoom and centre, and a reset restores the stored orientation
   assert.equal(view.scale, 0.6, 'a picture of 500 x 1000, as it is seen');
   view.reset();
   assert.deepEqual([view.turn, view.scale, view.toImage(0, 100)], [UPRIGHT, 0.8, { x: 0, y: 0 }]);
+  view.pan(1e6, 0);
+  assert.ok(view.dx <= 800 - 40, 'some of the image stays in sight');
 });
 
 test('a raw image is drawn pixel by pixel in each orientation', () => {

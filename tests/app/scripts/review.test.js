@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
+import { known } from '../../../app/widgets/review/js/controls.js';
 import { partsOf, Shelf } from '../../../app/widgets/review/js/layers.js';
 import { alike, nextUnread } from '../../../app/widgets/review/js/list.js';
 import { namesLabel } from '../../../app/widgets/review/js/reference.js';
 import { isPeak, nextPeak } from '../../../app/widgets/review/js/timeline.js';
-import { View } from '../../../app/widgets/review/js/view.js';
 
 test('a peak exceeds all frames around it; of a plateau the first frame counts', () => {
   const scores = [0, 1, 5, 1, 0, null, 3, 3, 1, 0];
@@ -17,20 +17,7 @@ test('a peak exceeds all frames around it; of a plateau the first frame counts',
   assert.equal(nextPeak([null, null], 0), -1);
 });
 
-test('zooming keeps the pixel under the pointer where it is', () => {
-  const view = new View(() => {});
-  view.setPane(800, 600);
-  view.setImage(1000, 1000);
-  assert.equal(view.scale, 0.6);
-  const before = view.toImage(500, 300);
-  view.zoomAt(500, 300, 3);
-  const after = view.toImage(500, 300);
-  assert.ok(Math.hypot(after.x - before.x, after.y - before.y) < 1e-9);
-  view.pan(1e6, 0);
-  assert.ok(view.dx <= 800 - 40, 'some of the image stays in sight');
-});
-
-test('fetched objects are cached, the oldest is dropped, and a failure is not cached', async () => {
+test('fetched layers are cached, the oldest are dropped, and failures are not cached', async () => {
   let made = 0;
   const shelf = new Shelf(
     async (/** @type {number} */ n) => {
@@ -85,10 +72,37 @@ test('the list shows scores if most cases are above all held-out normals', () =>
   assert.equal(alike(rows([100, null, null])), false);
 });
 
+const DETAIL = /** @type {any} */ ({ id: 1, v: 'a', width: 512, height: 480, bits: 12, name: 'x.dcm', split: 'test' });
+const ABOUT = { format: 'DICOM', patient: '3f9a2c1b', study: 'chest', added: '2026-11-22T07:00:00Z', text: true };
+
+test('a case under a neutral name shows only its size and depth', () => {
+  const rows = known(DETAIL, 'Case ABC');
+  assert.deepEqual(rows, [
+    ['File', 'Case ABC'],
+    ['Size', '512 × 480 pixels'],
+    ['Depth', '12 bits'],
+  ]);
+});
+
+test('known facts of a case are shown, unknown ones omitted', () => {
+  const spacing = { x: 0.143, y: 0.143, at: 'detector' };
+  const one = { ...DETAIL, spacing, modality: 'CR', frames: 1, about: { ...ABOUT, shown_from: [0, 4095] } };
+  const rows = Object.fromEntries(known(one, 'x.dcm'));
+  assert.equal(rows.Spacing, '0.143 mm a pixel, at the detector');
+  assert.deepEqual([rows['Grey range'], rows.Patient, rows.Study], ['0 to 4095', '3f9a2c1b', 'chest, test']);
+  assert.deepEqual([rows.Series, rows.Text], [undefined, 'likely in the image']);
+  const slice = { ...DETAIL, spacing: { x: 0.5, y: 0.25, at: 'patient' }, frames: 40, about: ABOUT };
+  const other = Object.fromEntries(known(slice, 'x'));
+  assert.deepEqual(
+    [other.Spacing, other.Series, other['Grey range']],
+    ['0.5 × 0.25 mm a pixel', 'one of 40 images', undefined],
+  );
+});
+
 const decided = (/** @type {string[]} */ ...decisions) =>
   decisions.map((decision, i) => ({ row: { id: i + 1, decision: decision || null } }));
 
-test('the next unread row follows the case on screen, else it is the first one of a complete list', () => {
+test('the next unread row comes after the case on screen, else from the start of a complete list', () => {
   const list = decided('', 'normal', '', 'abnormal', '');
   assert.equal(nextUnread(list, 1, true)?.row.id, 3);
   assert.equal(nextUnread(list, 3, true)?.row.id, 5);

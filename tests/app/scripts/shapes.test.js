@@ -21,10 +21,8 @@ import { linesOf, maskOf, Pen, random } from './browser.js';
 
 test('a stroke covers the pixels whose centre is within the radius of its line', () => {
   const [w, h, r] = [24, 16, 3.2];
-  const [a, b] = [
-    { x: 5.3, y: 4.1 },
-    { x: 17.8, y: 11.2 },
-  ];
+  const a = { x: 5.3, y: 4.1 };
+  const b = { x: 17.8, y: 11.2 };
   const mask = new Uint8Array(w * h);
   const box = stroke(mask, w, h, a, b, r, 1);
   assert.ok(box);
@@ -45,24 +43,15 @@ test('a stroke outside the image touches nothing', () => {
   assert.ok(mask.every((v) => v === 0));
 });
 
-test('a polygon fills the pixels whose centre is inside it, by the even-odd rule', () => {
+/** @param {number[]} xs @param {number[]} ys */
+const corners = (xs, ys) => xs.map((x, i) => ({ x, y: ys[i] }));
+
+test('a polygon fills the pixels whose centre it holds, by the even-odd rule', () => {
   const mask = new Uint8Array(8 * 6);
-  const corners = [
-    { x: 1, y: 1 },
-    { x: 6, y: 1 },
-    { x: 6, y: 5 },
-    { x: 1, y: 5 },
-  ];
-  assert.deepEqual(polygon(mask, 8, 6, corners, 1), { x0: 1, y0: 1, x1: 5, y1: 5 });
+  assert.deepEqual(polygon(mask, 8, 6, corners([1, 6, 6, 1], [1, 1, 5, 5]), 1), { x0: 1, y0: 1, x1: 5, y1: 5 });
   assert.deepEqual(linesOf(mask, 8), ['........', '.#####..', '.#####..', '.#####..', '.#####..', '........']);
   const bow = new Uint8Array(36); // crossing itself: both halves are inside
-  const [tl, br, bl, tr] = [
-    { x: 0, y: 0 },
-    { x: 6, y: 6 },
-    { x: 0, y: 6 },
-    { x: 6, y: 0 },
-  ];
-  polygon(bow, 6, 6, [tl, br, tr, bl], 1);
+  polygon(bow, 6, 6, corners([0, 6, 6, 0], [0, 6, 0, 6]), 1);
   assert.equal(bow[2 * 6 + 0], 1);
   assert.equal(bow[0 * 6 + 3], 0);
 });

@@ -2,32 +2,23 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
 import { same } from '../../../app/widgets/medmix/presets.js';
+import { chartsOf, collapseLevel } from '../../../app/widgets/training/boards.js';
 import { measuresOf } from '../../../app/widgets/training/comparison.js';
 import { metricName } from '../../../app/widgets/training/figures.js';
-import { chartsOf } from '../../../app/widgets/training/fit_board.js';
 import { bestOf, firstShown, ordered, stateOf } from '../../../app/widgets/training/run_list.js';
 import { flat } from '../../../app/widgets/training/run_view.js';
-import { collapseLevel } from '../../../app/widgets/training/training_board.js';
 
 /** @param {string} id @param {object} [more] */
 const run = (id, more = {}) =>
   /** @type {any} */ ({ id, kind: 'pretrain', method: 'pmsacl', status: 'done', parent: null, ...more });
 
-test('fits stand below their parent, oldest first; an orphan stands alone', () => {
-  const runs = [
-    run('f2', { parent: 'p' }),
-    run('q'),
-    run('f1', { parent: 'p' }),
-    run('p'),
-    run('o', { parent: 'gone' }),
-  ];
-  assert.deepEqual(
-    ordered(runs).map((r) => r.id),
-    ['q', 'p', 'f1', 'f2', 'o'],
-  );
+test('fits are listed below their parent, oldest first; an orphan is listed alone', () => {
+  const fit = (/** @type {string} */ id, parent = 'p') => run(id, { parent });
+  const sorted = ordered([fit('f2'), run('q'), fit('f1'), run('p'), fit('o', 'gone')]);
+  assert.equal(sorted.map((r) => r.id).join(' '), 'q p f1 f2 o');
 });
 
-test('what is at work is shown first, else the newest training', () => {
+test('the running run is shown first, else the newest training', () => {
   const fit = run('f', { kind: 'fit' });
   assert.equal(firstShown([fit, run('u', { method: 'untrained' }), run('p')]).id, 'p');
   assert.equal(firstShown([fit, run('p'), run('w', { status: 'running' })]).id, 'w');
@@ -53,24 +44,14 @@ test('a state in words', () => {
   assert.equal(say({ here: false }, 'new'), 'not started');
 });
 
-test('the level of a collapse is a tenth of how features began to spread', () => {
-  const spread = /** @type {[number, number | null][]} */ ([
-    [0, null],
-    [1, 2],
-    [2, 4],
-    [3, 3],
-    [4, 9],
-    [5, 100],
-  ]);
+test('the collapse level is a tenth of the initial feature spread', () => {
+  const spread = [null, 2, 4, 3, 9, 100].map((v, i) => /** @type {Answers.Point} */ ([i, v]));
   assert.equal(collapseLevel({ spread }), 0.4);
   assert.equal(collapseLevel({}), null);
 });
 
 test('series are sorted into charts and measures', () => {
-  const points = /** @type {[number, number][]} */ ([
-    [0, 1],
-    [1, 2],
-  ]);
+  const points = [1, 2].map((v, i) => /** @type {Answers.Point} */ ([i, v]));
   const names = ['loss', 'l_pixel', 'lr', 'score', 'epoch'];
   const series = Object.fromEntries(names.map((name) => [name, points]));
   assert.deepEqual(chartsOf({ ...series, alone: [points[0]] }), {
@@ -92,12 +73,9 @@ test('metrics have names', () => {
   ]);
 });
 
-test('settings are one list, and the same in whatever order', () => {
-  assert.deepEqual(flat({ a: 1, b: { c: [1, 2], d: null } }), [
-    ['a', 1],
-    ['b.c', '1, 2'],
-    ['b.d', null],
-  ]);
+test('nested settings become one list, and are compared in any order', () => {
+  const nested = { a: 1, b: { c: [1, 2], d: null } };
+  assert.deepEqual(Object.fromEntries(flat(nested)), { a: 1, 'b.c': '1, 2', 'b.d': null });
   assert.ok(same({ a: 1, b: [2] }, { b: [2], a: 1 }));
   assert.ok(!same({ a: 1 }, { a: 2 }));
 });

@@ -56,7 +56,6 @@ async function begin(review) {
       shuffled: shuffled.box.checked,
       neutral: neutral.box.checked,
     }),
-    otherwise: null,
     yes: 'Start',
   });
   if (!wanted) return;
