@@ -185,10 +185,12 @@ def figures(store: Store, trial: int) -> dict[str, Any]:
 
 
 def _of_reader(ratings: np.ndarray, decided: np.ndarray, truth: np.ndarray, area: float, error: float) -> dict:
+    fit = mrmc.binormal(ratings, truth)
     low, high = mrmc.interval(area, error)
     counts = confusion(truth, decided)
     return {
         "area": {"value": area, "low": low, "high": high},
+        "binormal": fit and {"a": fit.a, "b": fit.b, "area": fit.area, "error": fit.error},
         "points": np.stack(mrmc.points(ratings, truth), 1).tolist(),
         "sensitivity": counts["sensitivity"],
         "specificity": counts["specificity"],

@@ -221,11 +221,22 @@ def _next(store: Store, trial: Row, reader: str) -> dict[str, Any]:
     )
     days = json.loads(trial["plan"])["washout"]
     opens = _later(ended, days) if ended else None
-    waits = not trial_part["session"] and bool(opens and opens > now())
-    state = "waits" if waits else "done" if trial_part["ended"] else "open" if trial_part["session"] else "ready"
-    counts = {name: trial_part[name] for name in ("cases", "read")}
-    position = {"part": trial_part["number"] + 1, "parts": len(reader_parts)}
-    return {**position, **counts, "state": state, "opens": opens if waits else None}
+    state = (
+        "done"
+        if trial_part["ended"]
+        else "open"
+        if trial_part["session"]
+        else "waits"
+        if opens and opens > now()
+        else "ready"
+    )
+    out = {
+        "part": trial_part["number"] + 1,
+        "parts": len(reader_parts),
+        "cases": trial_part["cases"],
+        "read": trial_part["read"],
+    }
+    return out | {"state": state, "opens": opens if state == "waits" else None}
 
 
 def _later(when: str, days: int) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 from core.studio.db.store import Store, now
 from core.studio.trials import analysis, plan
 from core.studio.trials.analysis import Reads
+from core.studio.trials.mrmc import Binormal
 from core.studio.trials.options import DESIGNS
 
 FILES = ("report.html", "imrmc.csv", "truth.csv", "tp.csv", "fp.csv", "plan.json", "figures.json")
@@ -157,8 +158,14 @@ def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
             for name, result in results["analysis"].items()
             for arm, a in zip(results["arms"], result["arms"], strict=True)
         ]
-        note = f"Mean over readers, with random readers and cases; intervals are clipped to 0 and 1. {against}"
-        out.append(("Results by arm", note, ["Measure", "Arm", "Mean (95 %)"], rows))
+        out.append(
+            (
+                "Results by arm",
+                f"Mean over readers, with random readers and cases; intervals are clipped to 0 and 1. {against}",
+                ["Measure", "Arm", "Mean (95 %)"],
+                rows,
+            )
+        )
         rows = [
             [name, *(f"{result['components'][k]:.6f}" for k in ("error", "cov1", "cov2", "cov3")),
              f"{result['reader_variance']:.6f}", f"{result['interaction_variance']:.6f}"]
@@ -168,15 +175,25 @@ def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
         out.append(("Variance components", "For planning further trials.", head, rows))
     rows = []
     for arm, arm_rows in zip(results["arms"], results["by_reader"], strict=True):
-        for code, figures in zip(codes, arm_rows, strict=True):
-            shares = [_with(figures[name]) for name in ("sensitivity", "specificity")]
-            rows.append([code, arm, _with(figures["area"]), _f(figures.get("jafroc")), *shares])
-    head = ["Reader", "Arm", "Area (95 %)", "JAFROC", "Sensitivity", "Specificity"]
-    note = f"Unsure counts as abnormal. {against}"
+        for code, fit_row in zip(codes, arm_rows, strict=True):
+            fit = fit_row["binormal"]
+            rows.append([
+                code, arm, _with(fit_row["area"]), "–" if fit is None else f"{fit['area']:.3f} ({fit['error']:.3f})",
+                _f(fit_row.get("jafroc")), _with(fit_row["sensitivity"]), _with(fit_row["specificity"]),
+            ])  # fmt: skip
+    head = ["Reader", "Arm", "Area (95 %)", "Binormal (SE)", "JAFROC", "Sensitivity", "Specificity"]
+    note = f"Unsure counts as abnormal. A dash under binormal means that no binormal curve could be fitted. {against}"
     out.append(("Results by reader", note, head, rows))
     if "machine" in results:
-        shares = [_with(results["machine"][name]) for name in ("sensitivity", "specificity")]
-        out.append(("AI alone", against, ["Sensitivity", "Specificity"], [shares]))
+        m = results["machine"]
+        out.append(
+            (
+                "AI alone",
+                against,
+                ["Sensitivity", "Specificity"],
+                [[_with(m["sensitivity"]), _with(m["specificity"])]],
+            )
+        )
     if "changes" in results:
         rows = [
             [code, str(c["both_right"]), str(c["helped"]), str(c["harmed"]), str(c["both_wrong"]), _p(c["p"]),
@@ -266,29 +283,71 @@ def _kappa(row: dict) -> str:
 
 
 def drawn(results: dict[str, Any], marks: bool) -> list[tuple[str, Any]]:
-    """Draws ROC curves, and FROC and AFROC curves if there are marks: [(title, figure)]."""
-    out = []
+    """Draws the flow of cases, ROC curves, and FROC and AFROC curves if there are marks: [(title, figure)]."""
+    out = [("Flow of cases", _flow_figure(results))]
     if results["enough"]:
         curves = [[reader_row["points"] for reader_row in arm] for arm in results["by_reader"]]
-        out.append(("ROC curves", _curves(results, curves, "False positive share", "Sensitivity")))
+        out.append(("ROC curves", _curves(results, curves, "False positive share", "Sensitivity", fits=True)))
     if marks and "froc" in results:
         for kind, x in (("froc", "Misses per image"), ("afroc", "Share of normal cases with a miss")):
             turned = [[np.array(curve).T.tolist() for curve in arm] for arm in results[kind]]
-            out.append((f"{kind.upper()} curves", _curves(results, turned, x, "Share of lesions hit")))
+            out.append((f"{kind.upper()} curves", _curves(results, turned, x, "Share of lesions hit", fits=False)))
     return out
 
 
-def _curves(results: dict[str, Any], curves: list[list], x: str, y: str):
+def _figure(width: float, height: float, count: int = 1):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure((4.2 * len(results["arms"]), 4.2), layout="constrained")
+    figure = Figure((width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    all_axes = figure.subplots(1, len(results["arms"]), squeeze=False)[0]
+    return figure, figure.subplots(1, count, squeeze=False)[0]
+
+
+def _flow_figure(results: dict[str, Any]):
+    flow = results["flow"]
+    read = [f"R{j + 1}: {', '.join(f'{a} {n}' for a, n in r.items())}" for j, r in enumerate(flow["read"].values())]
+    boxes = [
+        f"{flow['in_study']} test cases of the study",
+        f"{flow['in_trial']} in the trial\n{flow['normal']} normal, {flow['abnormal']} abnormal",
+        "Read\n" + "\n".join(read),
+        f"Analysed\n{flow['analysed']['normal']} normal, {flow['analysed']['abnormal']} abnormal",
+    ]
+    aside = {
+        1: f"{flow['in_study'] - flow['in_trial']} not in the trial",
+        3: f"{flow['left_out']} not read by all readers in all arms",
+    }
+    figure, (axes,) = _figure(7, 2.6 + 0.22 * len(read) + 1.4)
+    axes.axis("off")
+    axes.set(xlim=(0, 10), ylim=(-3.6, 0.7))
+    style = {"boxstyle": "round,pad=0.5", "fc": "white", "ec": "#444"}
+    for i, text in enumerate(boxes):
+        axes.text(3.2, -i * 1.05, text, ha="center", va="center", fontsize=8.5, bbox=style, zorder=2)
+        if i:
+            axes.annotate(
+                "",
+                (3.2, -i * 1.05),
+                (3.2, -(i - 1) * 1.05),
+                arrowprops={"arrowstyle": "-|>", "color": "#444"},
+                zorder=0,
+            )
+        if i in aside:
+            y = -(i - 0.5) * 1.05
+            axes.annotate("", (6.1, y), (3.2, y), arrowprops={"arrowstyle": "-|>", "color": "#444"}, zorder=0)
+            axes.text(6.2, y, aside[i], ha="left", va="center", fontsize=8.5, bbox=style)
+    return figure
+
+
+def _curves(results: dict[str, Any], curves: list[list], x: str, y: str, fits: bool):
+    figure, all_axes = _figure(4.2 * len(results["arms"]), 4.2, len(results["arms"]))
     for i, (axes, arm) in enumerate(zip(all_axes, results["arms"], strict=True)):
         for j, curve in enumerate(curves[i]):
             at, colour = np.array(curve), COLOURS[j % len(COLOURS)]
             axes.plot(at[:, 0], at[:, 1], "o-", ms=3, lw=1.3, color=colour, label=f"R{j + 1}")
+            fit = results["by_reader"][i][j]["binormal"] if fits else None
+            if fit:
+                grid = np.linspace(1e-4, 1 - 1e-4, 300)
+                axes.plot(grid, Binormal(**fit).curve(grid), ":", lw=1, color=colour)
         axes.set(
             xlabel=x, ylabel=y, title=arm, ylim=(-0.02, 1.02), xlim=(-0.02, 1.02) if "share" in x.lower() else None
         )
@@ -297,19 +356,25 @@ def _curves(results: dict[str, Any], curves: list[list], x: str, y: str):
     return figure
 
 
+CAPTIONS = {"ROC curves": "Solid: empirical. Dotted: binormal, where it fits."}
+
+
 def page(row: dict[str, Any], results: dict[str, Any], pictures: list[tuple[str, Any]]) -> str:
     """Returns the report as a self-contained HTML page."""
     escape = html.escape
     sections = [
         f"<h1>{escape(row['name'])}</h1><p class=note>A reader trial. Made {now()[:10]} by PMSACL Studio. {WARNING}</p>"
     ]
+    remaining = dict(pictures)
     for title, note, head, rows in tables(row, results):
         sections.append(f"<h2>{escape(title)}</h2>" + (f"<p class=note>{escape(note)}</p>" if note else ""))
+        if title in remaining:
+            sections.append(_image(title, remaining.pop(title)))
         top = "".join(f"<th>{escape(c)}</th>" for c in head) if any(head) else ""
         body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in line) + "</tr>" for line in rows)
         sections.append(f"<table>{f'<tr>{top}</tr>' if top else ''}{body}</table>")
-    for title, figure in pictures:
-        sections.append(f"<h2>{escape(title)}</h2>{_image(title, figure)}")
+    for title, figure in remaining.items():
+        sections.append(f"<h2>{escape(title)}</h2><p class=note>{CAPTIONS.get(title, '')}</p>{_image(title, figure)}")
     title = escape(row["name"])
     top = f"<meta charset=utf-8><title>{title}</title><style>{STYLE}</style>"
     return f"<!doctype html><html lang=en>{top}{''.join(sections)}</html>\n"

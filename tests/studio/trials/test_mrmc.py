@@ -290,6 +290,26 @@ def test_an_interval_of_an_area_stays_within_it():
     assert 0.88 < low < 0.97 < high < 1 and mrmc.interval(1.0, 0.0) == (1.0, 1.0)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("b", [0.7, 1.0])
+def test_a_binormal_curve_is_found_in_draws_of_one(b):
+    rng, a = np.random.default_rng(0), 1.4
+    normal, abnormal = rng.normal(0, 1, 3000), rng.normal(a / b, 1 / b, 3000)
+    ratings = np.digitize(np.concatenate([normal, abnormal]), [-0.5, 0, 0.5, 1, 1.5, 2])
+    fit = mrmc.binormal(ratings, np.repeat([False, True], 3000))
+    area = stats.norm.cdf(a / np.hypot(1, b))
+    assert (fit.a, fit.b) == pytest.approx((a, b), abs=0.1) and abs(fit.area - area) < 3 * fit.error
+    assert fit.error == pytest.approx(0.0055, abs=0.002)
+    x = np.linspace(0.001, 0.999, 2000)
+    assert np.trapezoid(fit.curve(x), x) == pytest.approx(fit.area, abs=2e-3)
+
+
+def test_no_binormal_curve_is_fitted_where_none_is():
+    truth = np.repeat([False, True], 20)
+    assert mrmc.binormal(truth * 1.0, truth) is None  # two categories
+    assert mrmc.binormal(np.concatenate([np.arange(20) % 2, np.full(20, 3)]), truth) is None  # without an inner point
+
+
 def test_helped_and_harmed_by_hand():
     truth = np.array([1, 1, 1, 0, 0, 0], bool)
     before = np.array([1, 0, 0, 0, 0, 1], bool)
