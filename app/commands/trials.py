@@ -62,9 +62,9 @@ def run_plan(args) -> int:
 )
 def run_sizes(args) -> int:
     """Compute the power to find a difference of AUROC, by the numbers of readers and cases."""
-    from core.studio.trials.mrmc import Expected, sample_sizes
+    from core.studio.trials.report import sizes
 
-    rows = sample_sizes(args.difference, Expected(area=args.area, abnormal=args.abnormal))
+    rows = sizes(args.difference, args.area, args.abnormal)
     cases = sorted({row["cases"] for row in rows})
     lines = [
         {
@@ -115,7 +115,7 @@ def run_status(args) -> int:
     "trial report", arg("trial", type=int), arg("--out", metavar="DIR", help="default: trials/TRIAL in the home folder")
 )
 def run_report(args) -> int:
-    """Write the report of a closed trial: HTML and lists for iMRMC and RJafroc."""
+    """Write the report of a closed trial: HTML, PDF and lists for iMRMC and RJafroc."""
     from core.studio.trials import report
 
     store = open_store(args)

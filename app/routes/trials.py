@@ -15,11 +15,11 @@ from core.studio.db import leftovers
 from core.studio.forms.fields import form
 from core.studio.review import people
 from core.studio.review.cases import scored_runs
-from core.studio.trials import mrmc, plan, report
+from core.studio.trials import plan, report
 from core.studio.trials.options import TrialPlan
 
 router = APIRouter(prefix="/api/trials", tags=["trials"])
-KINDS = {"html": "text/html; charset=utf-8", "zip": "application/zip"}
+KINDS = {"html": "text/html; charset=utf-8", "pdf": "application/pdf", "zip": "application/zip"}
 
 
 class ReaderList(Part):
@@ -134,7 +134,7 @@ def sizes(
     abnormal: Annotated[Finite, Interval(gt=0, lt=1)] = 0.5,
 ):
     """Compute the power of a trial to find a difference of AUROC, by the numbers of readers and cases."""
-    return {"ok": True, "rows": mrmc.sample_sizes(difference, mrmc.Expected(area=area, abnormal=abnormal))}
+    return {"ok": True, "rows": report.sizes(difference, area, abnormal)}
 
 
 @router.get("/of/{study}", response_model=Trials)
@@ -175,9 +175,9 @@ def close(ctx: Studio, who: Administrator, trial: Id):
     return {"ok": True}
 
 
-@router.get("/{trial}/report/{kind}", **binary("text/html", "application/zip"))
-def handed_in(ctx: Studio, who: Overseer, trial: Id, kind: Literal["html", "zip"]):
-    """Return the report of a closed trial as a page, or as a ZIP with its lists and its plan."""
+@router.get("/{trial}/report/{kind}", **binary("text/html", "application/pdf", "application/zip"))
+def handed_in(ctx: Studio, who: Overseer, trial: Id, kind: Literal["html", "pdf", "zip"]):
+    """Return the report of a closed trial as a page, as a PDF, or with its lists and its plan."""
     folder = leftovers.begin(ctx.home.cache)
     try:
         report.write(ctx.store(), trial, folder)

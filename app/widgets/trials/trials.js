@@ -118,7 +118,7 @@ function OneTrial({ trial, act }) {
     <div class="tr-acts">
       ${!trial.started && html`<button class="main" onClick=${() => act(trial, 'start')}>Start …</button>`}
       ${trial.started && !trial.closed && html`<button onClick=${() => act(trial, 'close')}>Close …</button>`}
-      ${trial.closed && [file('html', 'Report'), file('zip', 'All files (ZIP)')]}
+      ${trial.closed && [file('html', 'Report'), file('pdf', 'PDF'), file('zip', 'All files (ZIP)')]}
     </div></section>`;
 }
 

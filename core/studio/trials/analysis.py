@@ -25,6 +25,7 @@ from core.studio.review.decisions import DECISIONS
 from core.studio.review.results import confusion, wilson
 from core.studio.trials import mrmc, plan
 from core.studio.trials.mrmc import Figure, of_kernel
+from core.studio.trials.options import RULES
 
 CODES = {"normal": 0, "unsure": 1, "abnormal": 2}  # as ratings; `unsure` counts as abnormal in binary decisions
 UNREAD = -1
@@ -139,7 +140,7 @@ def _mark(row: list[float], shape: tuple[int, int]) -> Mark:
     return Mark(rating, ((x0 + x1) / 2, (y0 + y1) / 2), mask if (x1 - x0) * (y1 - y0) > 1 else None)
 
 
-def figures(store: Store, trial: int) -> dict[str, Any]:
+def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, Any]:
     """Computes all figures of the report as values for JSON. Differences are unaided minus aided."""
     reads = collect(store, trial)
     complete = reads.complete
@@ -164,8 +165,8 @@ def figures(store: Store, trial: int) -> dict[str, Any]:
         out["froc"] = [[np.stack(froc(reader_marks, truth)).tolist() for reader_marks in arm] for arm in marks]
         out["afroc"] = [[np.stack(afroc(reader_marks, truth)).tolist() for reader_marks in arm] for arm in marks]
     compared = len(reads.arms) > 1
-    out["analysis"] = {name: mrmc.analyse(f).plain() for name, f in measures.items()} if compared else {}
-    errors = np.sqrt(np.maximum(np.diag(mrmc.delong(area)), 0)).reshape(area.value.shape)
+    out["analysis"] = {name: mrmc.analyse(f, method).plain() for name, f in measures.items()} if compared else {}
+    errors = np.sqrt(np.maximum(np.diag(mrmc.covariances(area, "delong")), 0)).reshape(area.value.shape)
     out["by_reader"] = [
         [_of_reader(ratings[i, j], decided[i, j], truth, float(area.value[i, j]), float(errors[i, j]))
          for j in range(len(reads.readers))]
@@ -181,7 +182,7 @@ def figures(store: Store, trial: int) -> dict[str, Any]:
         machine = reads.machine[complete] > 0 if judged[complete].all() else None
         reader_changes = [changes(decided[0, j], decided[1, j], truth, machine) for j in range(len(reads.readers))]
         out["changes"] = reader_changes
-    return out | {"enough": True, "method": "jackknife"}
+    return out | {"enough": True, "method": method}
 
 
 def _of_reader(ratings: np.ndarray, decided: np.ndarray, truth: np.ndarray, area: float, error: float) -> dict:
@@ -335,7 +336,11 @@ def hits(marks: Sequence[Mark], lesions: Sequence[np.ndarray], rule: str) -> Mar
 
     By the rule `overlap`, a box hits the lesion with the largest IoU if this is at least OVERLAP. Points, and boxes by
     the rule `centre`, hit the first lesion that contains their centre. The highest rating of a lesion's hits counts.
+
+    Raises ValueError if `rule` is not in RULES.
     """
+    if rule not in RULES:
+        raise ValueError(f"the rule of a hit must be one of {', '.join(RULES)}, not {rule!r}")
     best, misses = [-np.inf] * len(lesions), []
     for mark in marks:
         which = _hit(mark, lesions, rule)
@@ -356,12 +361,19 @@ def _hit(mark: Mark, lesions: Sequence[np.ndarray], rule: str) -> int | None:
     return which if which >= 0 and overlaps[which] >= OVERLAP else None
 
 
-def jafroc(read: Sequence[Marked], truth: np.ndarray) -> Figure:
-    """Computes weighted JAFROC of a reader in an arm, with equal weights of a case's lesions.
+def jafroc(read: Sequence[Marked], truth: np.ndarray, weights: Mapping[int, Sequence[float]] | None = None) -> Figure:
+    """Computes weighted JAFROC of a reader in an arm.
 
-    It is the probability that a random lesion of a random abnormal case has a higher rating than the highest miss of a
-    normal case, ties counting half. read: the marks on n cases. truth: bool (n,), which cases have lesions. Raises
-    ValueError if an abnormal case has no lesion.
+    It is the probability that a lesion, sampled by its weight from an abnormal case, has a higher rating than the
+    highest miss of a normal case, ties counting half.
+
+    Args:
+        read: The marks on n cases.
+        truth: bool (n,), which cases have lesions.
+        weights: The weights of a case's lesions by its index, with the sum 1; by default they are equal.
+
+    Raises:
+        ValueError: If an abnormal case has no lesion, or weights do not sum to 1.
     """
     truth = np.asarray(truth, bool)
     normal = np.array([max(case.misses, default=-np.inf) for case, sick in zip(read, truth, strict=True) if not sick])
@@ -370,8 +382,11 @@ def jafroc(read: Sequence[Marked], truth: np.ndarray) -> Figure:
         rated = np.array(read[index].lesions)
         if not len(rated):
             raise ValueError("An abnormal case has no lesion.")
+        w = np.array(weights[index]) if weights and index in weights else np.full(len(rated), 1 / len(rated))
+        if len(w) != len(rated) or abs(w.sum() - 1) > 1e-9:
+            raise ValueError("The weights of a case's lesions must sum to 1.")
         above = (rated > normal[:, None]) + 0.5 * (rated == normal[:, None])
-        columns.append(above.mean(1))
+        columns.append(above @ w)
     return of_kernel(np.stack(columns, 1))
 
 

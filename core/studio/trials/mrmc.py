@@ -20,7 +20,6 @@ import numpy as np
 import scipy  # its modules load on first use; stats takes a second
 
 from core.engine.metrics.compare import placements
-from core.studio.review.results import auroc_variance
 
 BINS = 10  # number of categories of continuous ratings for a binormal fit
 STEEP = 20.0  # slope beyond which a binormal fit is degenerate
@@ -64,10 +63,11 @@ def share(right: np.ndarray, truth: np.ndarray, of: bool) -> Figure:
 
 def points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes the empirical curve from (0, 0) to (1, 1): false and true positive rates at each distinct rating."""
-    from sklearn.metrics import roc_curve
-
-    x, y, _ = roc_curve(truth, ratings, drop_intermediate=False)
-    return x, y
+    ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
+    cuts = np.unique(ratings)[::-1]
+    above = ratings[None, :] >= cuts[:, None]
+    x, y = above[:, ~truth].mean(1), above[:, truth].mean(1)
+    return np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
 
 
 def interval(value: float, error: float) -> tuple[float, float]:
@@ -150,6 +150,7 @@ def _curvature(loss, at: np.ndarray) -> np.ndarray:
     return out
 
 
+METHODS = ("jackknife", "delong")
 ALPHA = 0.05  # significance level
 UPPER = 1 - ALPHA / 2  # quantile at the upper end of a 95 % interval
 NOTHING = 1e-15  # variances and differences below are rounding errors
@@ -216,17 +217,18 @@ class Analysis:
         return {"values": self.values.tolist(), "components": self.components._asdict(), "tests": tests, **summary}
 
 
-def delong(figure: Figure) -> np.ndarray:
-    """Computes the covariance matrix (m, m) of all figures (...) by DeLong, DeLong and Clarke-Pearson (1988)."""
-    normal, abnormal = (placed.reshape(-1, placed.shape[-1]) for placed in (figure.normal, figure.abnormal))
-    return np.atleast_2d(np.cov(normal) / normal.shape[1] + np.cov(abnormal) / abnormal.shape[1])
+def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
+    """Computes the covariance matrix (m, m) of all figures (...) over cases, in the order of the flat array.
 
-
-def covariances(figure: Figure) -> np.ndarray:
-    """Computes the covariance matrix (m, m) of all figures (...), in the order of the flat array, by the jackknife,
-    which leaves out one case at a time."""
-    normal, abnormal = (placed.reshape(-1, placed.shape[-1]) for placed in (figure.normal, figure.abnormal))
+    method: jackknife (leaving out one case at a time) or delong (DeLong, DeLong and Clarke-Pearson 1988).
+    """
+    normal = figure.normal.reshape(-1, figure.normal.shape[-1])
+    abnormal = figure.abnormal.reshape(-1, figure.abnormal.shape[-1])
     n0, n1 = normal.shape[1], abnormal.shape[1]
+    if method == "delong":
+        return np.atleast_2d(np.cov(normal) / n0 + np.cov(abnormal) / n1)
+    if method != "jackknife":
+        raise ValueError(f"the method of covariances must be one of {', '.join(METHODS)}, not {method!r}")
     value = figure.value.reshape(-1, 1)
     without = np.concatenate([(n0 * value - normal) / (n0 - 1), (n1 * value - abnormal) / (n1 - 1)], 1)
     n = n0 + n1
@@ -243,13 +245,13 @@ def components(covariance: np.ndarray, t: int, r: int) -> Components:
     return Components(*(float(values.mean()) if values.size else 0.0 for values in picked))
 
 
-def analyse(figure: Figure) -> Analysis:
+def analyse(figure: Figure, method: str = "jackknife") -> Analysis:
     """Analyses a figure with value (t, r). Raises ValueError for fewer than two arms or readers."""
     values = np.asarray(figure.value, np.float64)
     t, r = values.shape
     if t < 2 or r < 2:
         raise ValueError("The analysis needs at least two arms and two readers.")
-    covariance = covariances(figure)
+    covariance = covariances(figure, method)
     variances = components(covariance, t, r)
     by_arm, by_reader, mean = values.mean(1), values.mean(0), values.mean()
     ms_t = float(r * ((by_arm - mean) ** 2).sum() / (t - 1))
@@ -327,7 +329,9 @@ class Expected:
         """Computes the components for a number of cases, with the error variance of Hanley and McNeil (1982)."""
         n1 = max(cases * self.abnormal, 1.0)
         n0 = max(cases - n1, 1.0)
-        error = auroc_variance(self.area, n1, n0)
+        a = self.area
+        q1, q2 = a / (2 - a), 2 * a * a / (1 + a)
+        error = (a * (1 - a) + (n1 - 1) * (q1 - a * a) + (n0 - 1) * (q2 - a * a)) / (n0 * n1)
         return Components(error, *(error * c for c in self.correlations))
 
 
@@ -343,12 +347,13 @@ def power(difference: float, parts: Components, interaction: float, r: int) -> f
     return float(scipy.stats.ncf.sf(scipy.stats.f.isf(ALPHA, 1, df2), 1, df2, shift)) if shift else ALPHA
 
 
-READERS = (2, 3, 4, 5, 6, 8, 10, 15)  # of the table of sample sizes, with CASES
-CASES = (40, 60, 80, 100, 150, 200, 300, 500)
-
-
-def sample_sizes(difference: float, expected: Expected) -> list[dict]:
-    """Computes the power of a trial with each of READERS and CASES: [{"readers", "cases", "power"}].
+def sample_sizes(
+    difference: float,
+    expected: Expected,
+    readers: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 10, 15),
+    cases: tuple[int, ...] = (40, 60, 80, 100, 150, 200, 300, 500),
+) -> list[dict]:
+    """Computes the power of a trial for all pairs of numbers of readers and cases: [{"readers", "cases", "power"}].
 
     Raises ValueError if the difference is not between 0 and 1.
     """
@@ -356,6 +361,6 @@ def sample_sizes(difference: float, expected: Expected) -> list[dict]:
         raise ValueError("The difference of areas must be between 0 and 1, for example 0.05.")
     return [
         {"readers": r, "cases": n, "power": power(difference, expected.components(n), expected.interaction, r)}
-        for r in READERS
-        for n in CASES
+        for r in readers
+        for n in cases
     ]  # fmt: skip

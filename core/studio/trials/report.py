@@ -1,4 +1,4 @@
-"""The files of a trial's report: HTML page, lists for iMRMC and RJafroc, the plan.
+"""The files of a trial's report: HTML page and PDF, lists for iMRMC and RJafroc, the plan.
 
 Readers are R1, R2, ... and cases 1, 2, ... in the order of the plan; the files contain no names or numbers of the
 studio.
@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from core.studio.db.store import Store, now
-from core.studio.trials import analysis, plan
+from core.studio.trials import analysis, mrmc, plan
 from core.studio.trials.analysis import Reads
 from core.studio.trials.mrmc import Binormal
 from core.studio.trials.options import DESIGNS
 
-FILES = ("report.html", "imrmc.csv", "truth.csv", "tp.csv", "fp.csv", "plan.json", "figures.json")
+FILES = ("report.html", "report.pdf", "imrmc.csv", "truth.csv", "tp.csv", "fp.csv", "plan.json", "figures.json")
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # Paul Tol's bright
 Table = tuple[str, str, list[str], list[list[str]]]  # title, note, head, rows
 
@@ -42,6 +42,7 @@ def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     pictures = drawn(results, row["plan"].marks)
     (folder / "report.html").write_text(page(row, results, pictures), "utf-8")
+    _pdf(folder / "report.pdf", row, results, pictures)
     for name, text in lists(store, reads).items():
         (folder / name).write_text(text, "utf-8")
     dates = {"digest": row["digest"], **{k: row[k] for k in ("created", "started", "frozen", "closed")}}
@@ -113,7 +114,7 @@ def _csv(head: list[str], rows: list[list]) -> str:
     return out.getvalue()
 
 
-# Tables as text.
+# Tables as text, for both page and PDF.
 
 
 def _f(value: float | None, digits: int = 3) -> str:
@@ -279,7 +280,7 @@ def _kappa(row: dict) -> str:
     return "–" if row["kappa"] is None else f"{row['kappa']:.3f} ({row['low']:.3f} to {row['high']:.3f}), n {row['n']}"
 
 
-# Figures and page.
+# Figures, page and PDF.
 
 
 def drawn(results: dict[str, Any], marks: bool) -> list[tuple[str, Any]]:
@@ -389,3 +390,71 @@ def _image(title: str, figure) -> str:
     return (
         f'<img alt="{html.escape(title)}" src="data:image/svg+xml;base64,{base64.b64encode(out.getvalue()).decode()}">'
     )
+
+
+LENGTH, WIDTH = 0.88 * 11.69 * 72, 100  # of the text area of a page, in points and in characters of 8 points
+
+
+def _pdf(path: Path, row: dict[str, Any], results: dict[str, Any], pictures: list[tuple[str, Any]]) -> None:
+    """Writes the tables on A4 pages, then each figure on a page."""
+    import textwrap
+
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    with PdfPages(path, metadata={"Title": row["name"], "CreationDate": None}) as file:
+        figure: Any = None
+        axes: Any = None
+        y = 0.0
+
+        def fresh():
+            nonlocal figure, axes, y
+            if figure is not None:
+                file.savefig(figure)
+            figure, (axes,) = _figure(8.27, 11.69)
+            figure.set_layout_engine("none")
+            axes.set_position([0.09, 0.06, 0.82, 0.88])
+            axes.axis("off")
+            axes.set(xlim=(0, 1), ylim=(0, 1))
+            y = 1.0
+
+        def line(text: str, size: float, weight: str = "normal", step: float = 1.35) -> None:
+            nonlocal y
+            if axes is None or y < 0.03:
+                fresh()
+            axes.text(0, y, text, fontsize=size, weight=weight, va="top", parse_math=False)
+            y -= step * size / LENGTH
+
+        line(row["name"], 15, "bold", 1.6)
+        line(f"A reader trial. Made {now()[:10]} by PMSACL Studio. {WARNING}", 8)
+        for title, note, head, rows in tables(row, results):
+            if y < 0.12:
+                fresh()
+            y -= 0.012
+            line(title, 11, "bold", 1.5)
+            for words in textwrap.wrap(note, 120):
+                line(words, 7.5)
+            lines = ([head] if any(head) else []) + rows
+            widths = [max(len(cell[i]) for cell in lines) for i in range(len(head))]
+            total = sum(min(w, 70) + 2 for w in widths)
+            size = min(8.0, 8.0 * WIDTH / total)
+            for k, cells in enumerate(lines):
+                bold = "bold" if k == 0 and any(head) else "normal"
+                wrapped = [textwrap.wrap(cell, 70) or [""] for cell in cells]
+                for n in range(max(map(len, wrapped))):
+                    if y < 0.03:
+                        fresh()
+                    at = 0.0
+                    for w, cell_lines in zip(widths, wrapped, strict=True):
+                        text = cell_lines[n] if n < len(cell_lines) else ""
+                        axes.text(at, y, text, fontsize=size, weight=bold, va="top", parse_math=False)
+                        at += (min(w, 70) + 2) / total * min(1.0, total * size / 8.0 / WIDTH)
+                    y -= 1.4 * size / LENGTH
+        file.savefig(figure)
+        for title, picture in pictures:
+            picture.suptitle(title, fontsize=11, weight="bold")
+            file.savefig(picture, bbox_inches="tight", pad_inches=0.6)
+
+
+def sizes(difference: float, area: float, abnormal: float) -> list[dict]:
+    """Computes the sample-size table: the power by numbers of readers and cases."""
+    return mrmc.sample_sizes(difference, mrmc.Expected(area=area, abnormal=abnormal))

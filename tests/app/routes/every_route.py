@@ -204,7 +204,7 @@ def ask_trials(ask: Asked, run: str) -> None:
     body = {"case": case["id"], "decision": "normal", "rating": 20, "list": {"study": STUDY}}
     assert ask("POST /api/review/decide", body, "fay")["next"]
     ask(f"POST /api/trials/{made}/close")
-    for kind in ("html", "zip"):
+    for kind in ("html", "pdf", "zip"):
         ask(f"GET /api/trials/{made}/report/{kind}")
 
 

@@ -3,16 +3,16 @@
 import csv
 import itertools
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import roc_auc_score, roc_curve
 
 from core.studio.trials import analysis, mrmc
 from core.studio.trials.mrmc import Components, Expected
+from tests.studio.trials.simulated import RoeMetz, rejected
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -68,54 +68,6 @@ def test_published_components_give_the_published_tests():
     assert (fixed.statistic, fixed.error, round(fixed.p, 4)) == pytest.approx((5.47595, 0.01872, 0.0193), abs=5e-6)
     assert (cases.error, cases.df2, round(cases.p, 4)) == pytest.approx((0.01485, 4, 0.0420), abs=5e-6)
     assert (round(cases.low, 5), round(cases.high, 5)) == (-0.08502, -0.00258)
-
-
-@dataclass(frozen=True)
-class RoeMetz:
-    """Readers of known skill, by variances of reader, case and reader x case, with their interaction with the arm (Roe
-    and Metz, Academic Radiology 4 (1997) 298).
-
-    A rating is the sum of the case's kind (0, or the separation where it is abnormal), and of normal deviates of the
-    reader, the case and their pairs, each once for both arms and once for each arm. The variances of
-    cases sum to 1. The defaults are Roe and Metz's structure HL (high correlation of cases, low variance of readers).
-    areas: of the arms.
-    """
-
-    areas: tuple[float, ...] = (0.855, 0.855)
-    reader: float = 0.0055
-    arm_reader: float = 0.0055
-    case: float = 0.3
-    arm_case: float = 0.3
-    reader_case: float = 0.2
-    error: float = 0.2
-
-    def ratings(self, rng: np.random.Generator, readers: int, normal: int, abnormal: int) -> np.ndarray:
-        """Draws the ratings of t arms, r readers and n cases, (t, r, n): normal cases first."""
-        t, n = len(self.areas), normal + abnormal
-        kinds = np.repeat([0, 1], [normal, abnormal])
-        spread = self.case + self.arm_case + self.reader_case + self.error + self.reader + self.arm_reader
-        separation = np.sqrt(2 * spread) * stats.norm.ppf(self.areas)
-
-        def drawn(variance: float, *shape: int) -> np.ndarray:
-            return rng.normal(0, np.sqrt(variance), shape)
-
-        # A reader's deviate is another one for each kind of case: it moves the curve, not the reader's scale.
-        by_reader = drawn(self.reader, 1, readers, 2) + drawn(self.arm_reader, t, readers, 2)
-        by_case = drawn(self.case, 1, 1, n) + drawn(self.arm_case, t, 1, n)
-        pairs = drawn(self.reader_case, 1, readers, n) + drawn(self.error, t, readers, n)
-        return separation[:, None, None] * kinds + by_reader[:, :, kinds] + by_case + pairs
-
-
-def rejected(model: RoeMetz, trials: int, readers: int, normal: int, abnormal: int, seed: int) -> dict[str, float]:
-    """Computes the share of simulated trials in which each of the three tests finds a difference."""
-    rng = np.random.default_rng(seed)
-    truth = np.repeat([False, True], [normal, abnormal])
-    rejections = {"both": 0, "readers fixed": 0, "cases fixed": 0}
-    for _ in range(trials):
-        tests = mrmc.analyse(mrmc.area(model.ratings(rng, readers, normal, abnormal), truth)).tests
-        for name in rejections:
-            rejections[name] += tests[name].p < 0.05
-    return {name: count / trials for name, count in rejections.items()}
 
 
 def drawn(seed: int = 0, readers: int = 4, normal: int = 12, abnormal: int = 9, levels: int = 6):
@@ -187,7 +139,9 @@ def test_delongs_covariances_are_sums_over_placements():
     a, b = (0, 1), (1, 2)
     by_hand = np.cov(figure.abnormal[a], figure.abnormal[b])[0, 1] / truth.sum()
     by_hand += np.cov(figure.normal[a], figure.normal[b])[0, 1] / (~truth).sum()
-    assert mrmc.delong(figure)[1, 4 + 2] == pytest.approx(by_hand, rel=1e-12)
+    assert mrmc.covariances(figure, "delong")[1, 4 + 2] == pytest.approx(by_hand, rel=1e-12)
+    with pytest.raises(ValueError, match="jackknife, delong"):
+        mrmc.covariances(figure, "bootstrap")
 
 
 def test_special_cases_of_the_formulas():
@@ -220,7 +174,7 @@ def test_sensitivity_of_one_reader_twice_is_mcnemars_variance():
     ratings, truth = drawn(3, normal=30, abnormal=40)
     called = ratings[:, :1] > 2
     right = called == truth
-    covariance = mrmc.delong(mrmc.share(right, truth, True))
+    covariance = mrmc.covariances(mrmc.share(right, truth, True), "delong")
     n = int(truth.sum())
     gained, lost = (int((right[i, 0] & ~right[1 - i, 0] & truth).sum()) for i in (0, 1))
     by_hand = ((gained + lost) / n - ((gained - lost) / n) ** 2) / (n - 1)
@@ -234,9 +188,9 @@ def test_power_grows_and_is_the_level_without_a_difference():
     assert mrmc.power(0, parts, 0.001, 5) == pytest.approx(0.05, abs=1e-9)
     grown = [mrmc.power(d, parts, 0.001, 5) for d in (0.02, 0.05, 0.1)]
     assert grown == sorted(grown) and grown[-1] > 0.5
-    power = {(row["readers"], row["cases"]): row["power"] for row in mrmc.sample_sizes(0.06, Expected())}
-    assert len(power) == len(mrmc.READERS) * len(mrmc.CASES)
-    assert power[3, 60] < min(power[3, 200], power[6, 60]) < power[6, 200]
+    rows = mrmc.sample_sizes(0.06, Expected(), readers=(3, 6), cases=(50, 200))
+    assert [(r["readers"], r["cases"]) for r in rows] == [(3, 50), (3, 200), (6, 50), (6, 200)]
+    assert rows[0]["power"] < min(rows[1]["power"], rows[2]["power"]) < rows[3]["power"]
     with pytest.raises(ValueError, match="difference"):
         mrmc.sample_sizes(0, Expected())
 
@@ -253,11 +207,13 @@ def test_power_foretold_is_the_power_simulated():
 
 
 @pytest.mark.longest
-def test_type_one_error_and_power_over_2000_trials():
+@pytest.mark.parametrize("method", mrmc.METHODS)
+def test_type_one_error_and_power_over_2000_trials(method):
     """Without an effect one trial in twenty finds one, at most; with 0.80 to 0.90 most do. The standard error of a
     share of 2,000 is 0.005 at 0.05."""
-    null = rejected(RoeMetz((0.855, 0.855)), 2000, 5, 50, 50, seed=3)
-    effect = rejected(RoeMetz((0.80, 0.90)), 2000, 5, 50, 50, seed=4)
+    null = rejected(RoeMetz((0.855, 0.855)), 2000, 5, 50, 50, seed=3, method=method)
+    effect = rejected(RoeMetz((0.80, 0.90)), 2000, 5, 50, 50, seed=4, method=method)
+    print(method, null, effect)
     assert 0.02 < null["both"] < 0.065
     assert effect["both"] > 0.5
     # Whoever takes these readers for all readers, or these cases for all cases, finds too much.
@@ -272,6 +228,8 @@ def test_areas_and_points_are_those_of_scikit_learn_and_of_pairs():
         assert figure.value[i, j] == pytest.approx(pairs_area(ratings[i, j], truth), abs=1e-12)
         assert figure.normal[i, j].mean() == pytest.approx(figure.value[i, j])
         x, y = mrmc.points(ratings[i, j], truth)
+        fpr, tpr, _ = roc_curve(truth, ratings[i, j], drop_intermediate=False)
+        assert (x, y) == (pytest.approx(fpr), pytest.approx(tpr))
         assert np.trapezoid(y, x) == pytest.approx(figure.value[i, j])
     with pytest.raises(ValueError, match="two normal"):
         mrmc.area(ratings[..., :3], np.array([True, False, False]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 
 import numpy as np
@@ -113,7 +112,7 @@ def test_a_reader_sees_the_list_and_nothing_else(staffed):
     assert context.blinded and context.names.covers
     with pytest.raises(NotFound):
         asks(store, "ann", number=context.names.number(outside["id"]))
-    with pytest.raises(ValueError, match="6 unread cases"):
+    with pytest.raises(ValueError, match="6 cases left"):
         sessions.end_session(store, "ann")
     plan.close(store, trial, "root")
     assert not sessions.reads_blind(store, "ann") and asks(store, "ann", study=STUDY).trial is None
@@ -314,6 +313,7 @@ def test_the_report_holds_the_figures_and_lists_that_others_read(staffed, tmp_pa
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(report.FILES)
     page = (tmp_path / "out/report.html").read_text()
     assert done["digest"] in page and "Changes of decision" in page and not any(f">{name}<" in page for name in READERS)
+    assert (tmp_path / "out/report.pdf").read_bytes().startswith(b"%PDF")
     with (tmp_path / "out/imrmc.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["readerID", "caseID", "modalityID", "score"]
@@ -348,6 +348,8 @@ def test_a_mark_hits_by_centre_or_by_overlap():
     assert hits([far], lesions, "overlap") == Marked((-np.inf, 60), ())
     assert hits([near], lesions, "centre") == Marked((-np.inf, -np.inf), (60,))
     assert hits([near], [], "overlap") == Marked((), (60,))
+    with pytest.raises(ValueError, match="centre, overlap"):
+        hits([], lesions, "touch")
 
 
 def reads(seed: int = 0, n: int = 24, skill: float = 1.0) -> tuple[list[Marked], np.ndarray]:
@@ -365,17 +367,20 @@ def reads(seed: int = 0, n: int = 24, skill: float = 1.0) -> tuple[list[Marked],
     return out, truth
 
 
-def literal(read, truth) -> float:
+def literal(read, truth, weights=None) -> float:
     """Chakraborty's sum as it is printed: over normal cases, abnormal cases and their lesions."""
     total = pairs = 0.0
     for i, normal in enumerate(read):
         if truth[i]:
             continue
         worst = max(normal.misses) if normal.misses else -np.inf
-        for abnormal in itertools.compress(read, truth):
+        for j, abnormal in enumerate(read):
+            if not truth[j]:
+                continue
             pairs += 1
-            for rating in abnormal.lesions:
-                total += (1.0 if rating > worst else 0.5 if rating == worst else 0.0) / len(abnormal.lesions)
+            for k, rating in enumerate(abnormal.lesions):
+                w = weights[j][k] if weights else 1 / len(abnormal.lesions)
+                total += w * (1.0 if rating > worst else 0.5 if rating == worst else 0.0)
     return total / pairs
 
 
@@ -386,6 +391,12 @@ def test_weighted_jafroc_is_the_literal_sum_and_the_area_below_its_curve(seed):
     assert figure.value == pytest.approx(literal(read, truth), abs=1e-12)
     x, y = analysis.afroc(read, truth)
     assert np.trapezoid(y, x) == pytest.approx(float(figure.value), abs=1e-12)
+    weights = {j: np.random.default_rng(j).dirichlet(np.ones(len(read[j].lesions))) for j in np.flatnonzero(truth)}
+    assert analysis.jafroc(read, truth, weights).value == pytest.approx(literal(read, truth, weights), abs=1e-12)
+    with pytest.raises(ValueError, match="sum to 1"):
+        analysis.jafroc(
+            read, truth, {int(np.flatnonzero(truth)[0]): [0.3] * len(read[np.flatnonzero(truth)[0]].lesions)}
+        )
 
 
 def test_the_jackknife_of_jafroc_is_that_of_leaving_cases_out():
