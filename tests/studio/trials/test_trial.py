@@ -112,7 +112,7 @@ def test_a_reader_sees_the_list_and_nothing_else(staffed):
     assert context.blinded and context.names.covers
     with pytest.raises(NotFound):
         asks(store, "ann", number=context.names.number(outside["id"]))
-    with pytest.raises(ValueError, match="6 cases left"):
+    with pytest.raises(ValueError, match="6 unread cases"):
         sessions.end_session(store, "ann")
     plan.close(store, trial, "root")
     assert not sessions.reads_blind(store, "ann") and asks(store, "ann", study=STUDY).trial is None
