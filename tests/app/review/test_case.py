@@ -77,7 +77,7 @@ def test_the_imported_mask_is_shown_when_it_is_asked_for(page, masked):
 
 @pytest.mark.long
 def test_a_name_that_tells_the_label_waits_too(page, masked):
-    telling = f"(() => {{ const r = {WIDGET}.review; r.detail.name = 'polyp-12.png'; r.named() }})()"
+    telling = f"(() => {{ const r = {WIDGET}.review; r.detail.name = 'polyp-12.png'; r.redraw() }})()"
     page.evaluate(telling)
     title = page.locator(".rv-title")
     assert title.inner_text().replace("\n", "").startswith("Case ") and "polyp" not in title.get_attribute("title")
