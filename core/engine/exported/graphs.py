@@ -154,7 +154,7 @@ def _shares(size: int, side: int) -> np.ndarray:
     return (np.maximum(high - low, 0) / scale).astype(np.float32)
 
 
-# The file.
+# The ONNX file, which is compared with the detector.
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from core.engine.detectors.ensemble.named import (
     CombinedConfig,
     HeadsConfig,
     Named,
+    with_heads,
 )
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
@@ -469,7 +470,7 @@ class Combined(Ensemble):
 
     name = "combined"
     Config = CombinedConfig
-    presets = CombinedConfig.presets()
+    presets = with_heads(CombinedConfig)
 
 
 @DETECTORS.register("ensemble", title="Lesion heads, averaged", section="Sec. Conclusion: a detector suited to PMSACL")
@@ -478,4 +479,4 @@ class Heads(Ensemble):
 
     name = "ensemble"
     Config = HeadsConfig
-    presets = HeadsConfig.presets()
+    presets = with_heads(HeadsConfig)

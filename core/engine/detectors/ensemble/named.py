@@ -7,7 +7,9 @@ settings are stored with a run under these names.
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from typing_extensions import Self
 
@@ -19,6 +21,8 @@ from core.engine.detectors.mahalanobis import MahalanobisConfig
 from core.engine.detectors.nearest.nearest import NearestConfig
 from core.engine.detectors.padim import PaDiMConfig
 
+T = TypeVar("T")
+
 
 class Named(Config, abc.ABC):
     """Base of the named configurations."""
@@ -26,6 +30,11 @@ class Named(Config, abc.ABC):
     @abc.abstractmethod
     def ensemble(self) -> EnsembleConfig:
         """Returns the complete configuration of the ensemble."""
+
+
+def with_heads(kind: Callable[..., T]) -> dict[str, T]:
+    """Returns a configuration of `kind` for each preset of the lesion head."""
+    return {preset: kind(head=head) for preset, head in LESION_PRESETS.items()}
 
 
 QUICK = {"padim": "padim", "fine": "nearest", "coarse": "nearest", "pooled": "mahalanobis"}  # members, their detectors
@@ -154,10 +163,6 @@ class CombinedConfig(Named):
     validation: float = option(0.12, above=0, below=0.9)
     seed: int = 0
 
-    @classmethod
-    def presets(cls) -> dict[str, Self]:
-        return {preset: cls(head=LESION_PRESETS[preset]) for preset in LESION_PRESETS}
-
     def ensemble(self) -> EnsembleConfig:
         """Combines the lesion head with PaDiM, on a grid of half the image's side.
 
@@ -187,10 +192,6 @@ class HeadsConfig(Named):
     members: int = option(3, low=2, high=20)
     validation: float = option(0.12, above=0, below=0.9)
     seed: int = 0
-
-    @classmethod
-    def presets(cls) -> dict[str, Self]:
-        return {preset: cls(head=LESION_PRESETS[preset]) for preset in LESION_PRESETS}
 
     def ensemble(self) -> EnsembleConfig:
         """Averages lesion heads that differ in the order of images, the pasted lesions and the initial decoder."""

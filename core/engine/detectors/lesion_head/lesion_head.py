@@ -121,9 +121,9 @@ class LesionHead(ImageDetector):
         prediction = self.predict(data.images)
         threshold = float(np.quantile(prediction.maps[: data.normals], 0.98))
         roi = None if data.roi is None else torch.from_numpy(data.roi)
-        found = summaries(SUMMARIES, prediction.values(), roi, threshold)
+        by_name = summaries(SUMMARIES, prediction.values(), roi, threshold)
         use = data.use
-        values = {name: value.numpy()[use] for name, value in found.items()}
+        values = {name: value.numpy()[use] for name, value in by_name.items()}
         return choose_rule(values, data.labels[use], threshold, self.config.seed)
 
     def read(self, x: Tensor) -> dict[str, Tensor]:

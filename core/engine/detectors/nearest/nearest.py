@@ -68,10 +68,10 @@ class NearestConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not in_order(self.strides):
-            raise BadConfig(f"the strides are some of {', '.join(map(str, STRIDES))}, in order; not {self.strides}")
         if self.pool < self.patches:
             raise BadConfig(f"the pool must be at least as large as the memory, {self.patches}, not {self.pool}")
+        if not in_order(self.strides):
+            raise BadConfig(f"the strides are some of {', '.join(map(str, STRIDES))}, in order; not {self.strides}")
 
 
 @DETECTORS.register("nearest", title="Nearest patches", compares=True, section="PatchCore, Roth et al. 2022")
