@@ -179,7 +179,7 @@ $('.tour-next').focus();
 // A ring around the step's subject. It follows its element, lets clicks through, and is hidden with the element.
 
 /** @param {HTMLIFrameElement} frame @param {string | null} selector without one no ring is shown */
-export function ring(frame, selector) {
+function ring(frame, selector) {
   cancelAnimationFrame(follows);
   /** @type {Element | null} */
   let seen = null;

@@ -1,6 +1,5 @@
 // The study's runs as a table: parents with their fits below them, state, progress, figures.
 import { signal } from '@preact/signals';
-import { toast } from '../../static/dialogs.js';
 import { fixed, percent, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 import { status, trained } from '../../static/store.js';
@@ -58,13 +57,15 @@ export function bestOf(runs) {
 /** Formats per cent, with a decimal only near the ends, where it matters. @param {number} v */
 const accuracy = (v) => percent(v, v > 0.995 || v < 0.1 ? 1 : 0);
 
-/** Takes a run into the comparison, or out of it. @param {string} id @param {HTMLInputElement} tick */
-function turn(id, tick) {
-  const others = ticked.peek().filter((one) => one !== id);
-  const full = tick.checked && others.length === MOST;
-  if (full) toast('At most six runs can be compared.');
-  if (full) tick.checked = false;
-  else ticked.value = tick.checked ? [...others, id] : others;
+/** Takes a run into the comparison, or out of it. @param {{run: Answers.RunRow}} props */
+function Tick({ run: { id, name } }) {
+  const others = ticked.value.filter((one) => one !== id);
+  const on = others.length < ticked.value.length;
+  const full = others.length === MOST;
+  return html`<input type="checkbox" checked=${on} disabled=${full} aria-label="Compare ${name}"
+    title=${full ? 'At most six runs can be compared' : null}
+    onClick=${(/** @type {Event} */ event) => event.stopPropagation()}
+    onChange=${() => (ticked.value = on ? others : [...others, id])} />`;
 }
 
 /** @param {Answers.RunRow} run */
@@ -81,12 +82,9 @@ function Row({ run, best, choose }) {
   const { auroc, pixel_auroc: pixels, pro } = run.evaluation || {};
   const kind = [best && 'best', run.parent && 'child', run.archived && 'old', run.id === trained.value && 'chosen'];
   const enter = (/** @type {KeyboardEvent} */ { key }) => key === 'Enter' && choose(run.id);
-  const tick =
-    () => html`<input type="checkbox" checked=${ticked.value.includes(run.id)} aria-label="Compare ${run.name}"
-    onClick=${(/** @type {Event} */ event) => event.stopPropagation()} onChange=${(/** @type {any} */ e) => turn(run.id, e.target)} />`;
   return html`<tr data-run=${run.id} class=${kind.filter(Boolean).join(' ')} tabindex="0"
     title=${run.note || null} onClick=${() => choose(run.id)} onKeyDown=${enter}>
-    <td>${run.kind === 'pretrain' && tick()}</td>
+    <td>${run.kind === 'pretrain' && html`<${Tick} run=${run} />`}</td>
     <td class="name">${run.parent ? `└ ${run.name}` : run.name}</td>
     <td class="dim">${run.method}</td>
     <td><span class="state ${look}">${words}</span></td>
