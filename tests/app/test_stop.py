@@ -20,7 +20,7 @@ from core.studio.review import boxes
 from core.studio.runs import records as runs
 from tests.app.conftest import STUDY, Served
 from tests.conftest import plain_folder, wait
-from tests.studio.jobs.test_worker import SLOW
+from tests.studio.jobs.conftest import WORKER
 
 pytestmark = pytest.mark.long
 
@@ -40,7 +40,7 @@ def at_work(tmp_path):
         run = runs.create_run(opened, "tiny", "pretrain", "pmsacl", {})
         served = Served(tmp_path / "home", *arguments)
         job = jobs.submit(opened, [{"step": "pretrain", "run": run}], start=False)
-        worker = subprocess.Popen([sys.executable, "-c", SLOW, str(tmp_path / "home")], start_new_session=True)
+        worker = subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path / "home")], start_new_session=True)
         started.extend((served, worker, opened))
         wait(lambda: jobs.get_job(opened, job)["progress"] > 0)
         return served, job, opened

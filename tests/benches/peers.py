@@ -137,7 +137,8 @@ def _channels(detector: PaDiM) -> np.ndarray:
 @torch.inference_mode()
 def _plain(detector: PaDiM, images: np.ndarray) -> np.ndarray:
     """Distances (N, h, w) without a blur, by the encoder as it stands."""
-    return detector.distances(detector.encoder.maps(to_batch(images, CPU), detector.config.strides)).numpy()
+    maps = detector.encoder.maps(to_batch(images, CPU), detector.config.strides)
+    return detector.gaussian.distance([maps[s].index_select(1, index) for s, index in detector.kept.items()]).numpy()
 
 
 def _weights(encoder: Encoder) -> dict[str, torch.Tensor]:

@@ -80,7 +80,7 @@ def test_masks_of_several_readers_kinds_finished_cases_and_places(store, tiny_st
     places[-8:] = 1
     here = asks(store, case_id=sick[0]["id"], reader="bob")
     masks.set_normal_places(here, places)
-    with pytest.raises(ValueError, match="their image has"):
+    with pytest.raises(ValueError, match="the mask is 64 x 3 pixels"):
         masks.set_normal_places(here, places[:3])
     assert masks.case_marks(here) == {"finished": False, "normal": True}
     assert (decode_mask(masks.normal_places(here)) == places).all()

@@ -86,7 +86,7 @@ def test_a_tuned_encoder_learns_and_the_given_one_is_left_alone(encoder, images,
 def test_stopped_and_resumed_is_the_same_as_undisturbed(encoder, images, tmp_path, config, stop):
     undisturbed = IGD.fit(encoder, images, config)
     seen: list = []
-    with pytest.raises(Stopped, match="goes on from there"):
+    with pytest.raises(Stopped, match="it resumes there"):
         IGD.fit(
             encoder,
             images,
