@@ -57,9 +57,9 @@ def entry() -> int:
 
 
 def main(argv: list[str], more: Sequence[str] = ()) -> int:
-    """Runs a verb and returns the exit status: 0 success, 1 failure, 2 the user's mistake.
+    """Runs the verb (subcommand) in `argv`; returns the exit status: 0 for success, 1 for failure, 2 for user errors.
 
-    Mistakes print a sentence, not a traceback. more: modules with further verbs.
+    For a user error, a sentence is printed, not a traceback. more: modules with further verbs.
     """
     if not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
         argv = [DEFAULT, *argv]
@@ -87,7 +87,7 @@ def main(argv: list[str], more: Sequence[str] = ()) -> int:
 
 
 def _ours(error: ValueError) -> bool:
-    """Says whether our own code raised the error, not a library: then its text is a sentence for people."""
+    """Returns whether our own code raised the error, not a library; if so, its message is a sentence for users."""
     last = traceback.extract_tb(error.__traceback__)[-1].filename
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return any(last.startswith(os.path.join(root, floor)) for floor in ("app", "core", "tests"))

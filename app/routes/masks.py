@@ -253,7 +253,7 @@ def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 @router.post("/draft/{case_id}", response_model=Done)
 async def keep(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Store an unsaved drawing; the body is the page's own format."""
+    """Store an unsaved drawing; the body is kept as it is, in the page's own format."""
     content = await request.body()
     await run_in_threadpool(change, ctx, request, case_id, lambda context: masks.keep_draft(context, content))
     return {"ok": True}

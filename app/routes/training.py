@@ -101,7 +101,7 @@ class RunRows(Answer):
 
 
 class Run(_Run):
-    """A run's row. archived: 0 or 1."""
+    """A run with its settings and results. archived: 0 or 1."""
 
     study: str
     config: Values

@@ -2355,7 +2355,7 @@ export interface components {
             administer: boolean;
             adjudicate: boolean;
         };
-        /** @description A run's row. archived: 0 or 1. */
+        /** @description A run with its settings and results. archived: 0 or 1. */
         Run: {
             id: string;
             name: string;

@@ -1,10 +1,10 @@
 """One rule for the outlines of heat maps in results, page and exports; images are flagged by another threshold.
 
-A single level for all images, which 1 % of a typical normal map exceeds, is too low for an image that is unusual all
-over, as most of its map is above. The level of an image is therefore a fixed share of the way from a typical normal map
-to the image's maximum. This share is learnt from lesions pasted into held-out normals, half of which are first changed
-all over; no test image is used. Positions that hardly any normal image shows, or outside the region of interest, are
-never outlined, because there is nothing to compare them with.
+A single level for all images, which 1 % of a typical normal map exceeds, is too low for an image that is unusual
+everywhere, because most of its map exceeds the level. The level of an image is therefore a fixed share of the way from
+a typical normal map to the image's maximum. This share is learnt from lesions pasted into held-out normals, half of
+which are first changed as a whole; no test image is used. Positions that hardly any normal image shows, or outside the
+region of interest, are never outlined, because there is nothing to compare them with.
 
 The rule needs NumPy and OpenCV only; learning the share loads torch when it is called.
 """
@@ -103,7 +103,7 @@ def seen_rows(roi: Rows, side: int) -> tuple[str, ...] | None:
 
 
 def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:
-    """Returns where a map or an image of that shape can be compared with normal ones: bool (H, W)."""
+    """Returns the positions at which enough normal images show something to compare with: bool (H, W) of `shape`."""
     if scale.seen is None:
         return np.ones(shape, bool)
     grid = np.array([[cell == "1" for cell in row] for row in scale.seen], np.uint8)
@@ -113,7 +113,7 @@ def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:
 def not_judged(shape: tuple[int, ...], scale: PixelScale, roi: np.ndarray | None = None) -> np.ndarray:
     """Returns where images are not judged: bool (N, h, w), on a map's grid `shape` (N, h, w).
 
-    This is outside the region of interest uint8 (N, S, S), and where hardly any normal image shows anything.
+    These are positions outside the region of interest uint8 (N, S, S), and positions that are not `comparable`.
     """
     from core.engine.calibration.heatmap import counted
 
@@ -130,8 +130,8 @@ def learn_share(
 ) -> float | None:
     """Learns the share, 0 to 1, of the way from a typical map to the image's maximum at which images are outlined.
 
-    Each of up to IMAGES images is predicted 4 times, twice unchanged and twice changed all over, each time with another
-    kind of lesion. The share is the lowest one with a mean Dice close to the highest.
+    Each of up to IMAGES images is predicted 4 times with another kind of lesion each time: twice as it is, and twice
+    after a random change of the entire image. The share is the lowest one with a mean Dice close to the highest.
 
     Args:
         predict: Returns maps float (n, h, w) of images uint8 (n, S, S, 3) with regions of interest (n, S, S).
@@ -169,8 +169,8 @@ def learn_share(
 def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yields images uint8 (n, S, S, 3) with one lesion each, their regions of interest and masks bool (n, S, S).
 
-    It yields four versions: twice of the unchanged images and twice of images that are changed all over, with the kinds
-    of lesions in turn.
+    There are four batches: two of the original images, then two after a random change of each entire image (`changed`).
+    In each batch, an image gets another kind of lesion.
     """
     import torch
 
@@ -198,7 +198,7 @@ def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.
 def changed(x: torch.Tensor, roi: torch.Tensor, draws: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
     """Changes brightness, contrast, tint, focus and distance of images (B, 3, S, S) in [0, 1] at random.
 
-    The changes may exceed those among the study's normal images. The regions (B, S, S) follow the distance.
+    The changes may exceed those among the study's normal images. The regions (B, S, S) are zoomed with the images.
     """
     import torch
     from torch.nn import functional as F

@@ -33,7 +33,7 @@ class Patients:
     """Finds the pseudonym of a file's patient when called: `Patients(...)(path, declared)` -> str or None.
 
     pattern: a regular expression searched in the file's name; its first group, else the whole match, is the patient.
-    folder: where `patients.csv` may lie. Raises ValueError for a bad pattern or a table that lacks its columns.
+    folder: where `patients.csv` may lie. Raises ValueError for an invalid pattern or a table without a required column.
     """
 
     def __init__(self, store: Store, folder: Path | None = None, pattern: str | None = None) -> None:
@@ -60,9 +60,10 @@ class Patients:
 
 
 def listed(folder: Path) -> Callable[[Path], str | None]:
-    """Returns a function that finds a file's patient in the folder's `patients.csv`; None if its rows disagree.
+    """Returns a function that looks up a file's patient in the folder's `patients.csv`.
 
-    A row may name the folders that a file lies in. Raises ValueError if the table lacks its columns.
+    The function returns None if the table is missing, or names no patient or different patients for the file. Names in
+    the table may include parent folders. Raises ValueError if the table lacks a required column.
     """
     file = (folder if folder.is_dir() else folder.parent) / TABLE
     rows = Register[tuple[str, str]](())

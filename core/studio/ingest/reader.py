@@ -266,7 +266,7 @@ def thumbnail(image: np.ndarray) -> np.ndarray:
 def perceptual_hash(thumb: np.ndarray) -> str:
     """Hashes a thumbnail: uint8 (64, 64) -> 16 hex digits.
 
-    Each bit says whether one of the 64 lowest cosine frequencies lies above their median.
+    Each bit says whether one of the 64 DCT coefficients of lowest frequency exceeds their median (without the first).
     """
     small = cv2.resize(thumb, (32, 32), interpolation=cv2.INTER_AREA)
     low = cv2.dct(small.astype(np.float32))[:8, :8].ravel()
@@ -305,7 +305,7 @@ def duplicates(cases: list[dict], files: list[Found]) -> list[dict]:
 
 
 def alike(thumbs: list[np.ndarray]) -> str:
-    """Says how many of the normal images are the same picture, or blank; "" if neither is frequent.
+    """Describes how many of the normal images are identical or blank; returns "" if neither is frequent.
 
     thumbs: uint8 (64, 64) of all normal images.
     """

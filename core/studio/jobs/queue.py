@@ -248,7 +248,7 @@ def others_wait(store: Store, job: int) -> bool:
 
 
 def beside(store: Store, queue: str) -> int | None:
-    """Returns the job that is running in the other queue, or None; each queue runs one at a time."""
+    """Returns the job that is running in the other queue, or None. Each queue runs one job at a time."""
     row = store.one("SELECT id FROM jobs WHERE queue != ? AND status = 'running'", [queue])
     return row["id"] if row else None
 

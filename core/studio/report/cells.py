@@ -138,9 +138,9 @@ def patients_in(store: Store, cell: Cell, masked: bool = False) -> np.ndarray | 
 
 
 def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
-    """Computes the Dice (M,) of each test case with a lesion mask, with the outlines of the cell's row.
+    """Computes the Dice (M,) of each test case with a lesion mask, outlined as in `cell.rows[protocol, roi]`.
 
-    It is NaN if no lesion pixel is inside the region of interest, and empty without masks.
+    It is NaN if no lesion pixel is inside the region of interest, and empty without masks or a pixel threshold.
     """
     row = cell.rows[protocol, roi]
     level = row.get("pixel_threshold")

@@ -185,7 +185,7 @@ _WEAK = "the paper asks for SimCLR's weak views for every method"
 
 @dataclass(frozen=True)
 class Source:
-    """The publication of a comparator, and by setting the reason why the preset `paper` differs."""
+    """The publication of a comparator. why: the reason for each setting in which the preset `paper` differs."""
 
     reference: str
     why: dict[str, str]

@@ -119,8 +119,9 @@ def _standing(context: RequestContext, case_id: int) -> list[dict]:
 
 
 def undo(context: RequestContext, token: str | None = None) -> dict | None:
-    """Undoes the reader's last decision in the study, so that an earlier one on the case counts; None if there is none.
+    """Undoes the reader's last decision in the study, so that an earlier one on the case counts again, if there is one.
 
+    Returns {"case", "review", "decision"} with the decision that counts now, or None if there is nothing to undo.
     Raises ValueError for a blind first decision, because the reader has seen the results since.
     """
     store, study, reader = context.store, context.study, context.reader
@@ -144,7 +145,7 @@ def undo(context: RequestContext, token: str | None = None) -> dict | None:
 
 
 def redo(context: RequestContext, token: str | None = None) -> dict | None:
-    """Restores the decision that was undone last; None if there is none, or if the reader has decided since then."""
+    """Restores the decision that was undone last; returns what `undo` returns, None if nothing can be restored."""
     store, study, reader = context.store, context.study, context.reader
     token = _request_key(token, reader, "redo", study)
     with store.write() as db:

@@ -152,7 +152,7 @@ class Conformal(Lenient):
 
 
 class Evaluation(Record):
-    """A row of metrics. Keys other than the fields have a number, an interval, a short text or None."""
+    """A row of metrics. Values of additional keys are a number, an interval, a Boolean, a short text or None."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Number | Interval95 | bool | Annotated[str, Len(0, 400)] | None]

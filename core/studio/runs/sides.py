@@ -49,8 +49,8 @@ def closer(store: Store, study: str, config: dict) -> int:
 def side_for_marks(store: Store, study: str, diameters: np.ndarray, side: int) -> int:
     """Chooses the image side in pixels for learning from marked lesions: a multiple of STEP from `side` to CLOSEST.
 
-    diameters: (L,), of the lesions, as fractions of the image's short side. At the chosen side their median has as many
-    pixels as USUAL has at SIZE. The side is at most the median short side of the study's images, but at least `side`.
+    At that side the median lesion has a diameter of at least SIZE * USUAL pixels, unless this needs a larger side than
+    the median short side of the images. diameters: (L,), of lesions, as fractions of the image's short side.
     """
     shorts = _shorts(store, study)
     if not len(diameters) or not shorts:

@@ -276,7 +276,7 @@ function beforeAfter(review, { base, run, pictured, measures }, open) {
       if (context) sketch(context, picture, made, lesion);
       return canvas;
     });
-    const title = `Compare on ${nameOf(review, detail)}`;
+    const title = `Compare before and after on ${nameOf(review, detail)}`;
     return button(cells, title, () => open(id), { class: 'plain', 'aria-label': title });
   };
   Promise.all(pictured.map((id) => column(id).catch(() => null))).then((columns) => {

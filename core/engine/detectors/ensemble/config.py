@@ -22,8 +22,8 @@ class Member(Config):
     """A detector in an ensemble.
 
     detector: its name in the registry. settings: an instance of that detector's Config. side: larger images are resized
-    to this many pixels for it; 0 for no resizing. blur: Gaussian sigma of its map, in pixels at 256 x 256, if its grid
-    is finer than its information.
+    to this many pixels for it; 0 for no resizing. blur: Gaussian sigma of its map, in pixels at 256 x 256, for maps
+    with less detail than their grid could show.
     """
 
     detector: str

@@ -113,10 +113,11 @@ def head_as(preset: str) -> LesionHeadConfig:
 
 @dataclass(frozen=True)
 class BlendHeadConfig(Named):
-    """blend, head: settings of the two members; both use `seed` as their seed.
+    """Options of the blend with a lesion head. blend, head: settings of the two; both use `seed` as their seed.
 
-    side: larger images are resized to this many pixels for the head. weight: weight of the head's map (the blend's: 1).
-    sigma: Gaussian blur of the head's map, in pixels at 256 x 256, as its grid is finer than its information.
+    side: larger images are resized to this many pixels for the head. weight: weight of the head's map; the blend's map
+    has weight 1. sigma: Gaussian blur of the head's map, in pixels at 256 x 256, because the map contains less detail
+    than its grid could show.
     """
 
     blend: BlendConfig = field(default_factory=BlendConfig)

@@ -333,10 +333,10 @@ def _ls_shape(name: str, names: tuple[str, ...], results: list[dict], who: Any, 
 
 
 def brush_mask(codes: list[int], width: int, height: int) -> np.ndarray:
-    """Decodes a brush of Label Studio -> bool (H, W): the pixels that its alpha channel covers.
+    """Decodes a brush mask of Label Studio to bool (H, W), true where alpha > 0; `codes` are the bytes of a bit stream.
 
-    Its run lengths are a stream of bits: the number of values (4 for each pixel), the bits of a value and of four kinds
-    of lengths, then runs of one value and stretches of several. Raises Refused if it fits another picture or is cut.
+    It starts with the number of values (4 per pixel), the bit width of a value and four bit widths of run lengths. Each
+    run is one repeated value or several values. Raises Refused if the pixel count is wrong or the data are truncated.
     """
     if min(codes, default=0) < 0 or max(codes, default=0) > 255:
         raise Refused("a brush mark is not written as Label Studio writes it")
@@ -352,7 +352,7 @@ def brush_mask(codes: list[int], width: int, height: int) -> np.ndarray:
 
     count = take(32)
     if count != 4 * width * height:
-        raise Refused(f"a brush mark is of {count // 4:,} pixels, its image has {width * height:,}")
+        raise Refused(f"a brush mark has {count // 4:,} pixels, but its image has {width * height:,}")
     deep = take(5) + 1
     lengths = [take(4) + 1 for _ in range(4)]
     out, done = np.zeros(count, bool), 0
