@@ -207,9 +207,10 @@ def test_rename_note_repeat_compare_archive_delete(page, page_url, go, served):
     page.get_by_role("button", name="Compare").click()
     page.locator(".differences").filter(has_text="these runs have the same settings").wait_for()
     drawn = page.locator(".versus .chart figcaption > b")
+    drawn.nth(1).wait_for()
     assert drawn.all_inner_texts() == ["Total loss", "Class accuracy, held out"], "several curves at once, by name"
     page.get_by_role("group", name="Metrics").get_by_role("button", name="Class loss", exact=True).click()
-    assert drawn.count() == 3
+    drawn.nth(2).wait_for()
     page.locator(f"tr[data-run='{again}']").click()
     page.get_by_role("button", name="Delete").click()
     with page.expect_response("**/delete"):  # the list may forget the run before its files are gone
