@@ -105,7 +105,8 @@ export async function mount(root, studio) {
     (path) => /** @type {Promise<Answers.Sizes>} */ (api(path)),
   );
   const warning = new Answered(
-    () => (visible.value && study.value ? `/api/export/${encodeURIComponent(study.value)}/warning` : null),
+    // After the results: a blind reader gets neither.
+    () => (results.value && study.value ? `/api/export/${encodeURIComponent(study.value)}/warning` : null),
     (path) => /** @type {Promise<Answers.ExportWarning>} */ (api(path)),
   );
   const renew = () => {

@@ -181,6 +181,7 @@ def test_clicks_grow_a_region_that_undo_takes_back_and_the_brush_corrects(page, 
     page.keyboard.press("g")
     assert click(*page.evaluate(FURTHEST, 0), 3) > corrected, "a second region, beside what was corrected"
     page.locator(".rv-editing").get_by_role("button", name="Discard").click()
+    settle(page)
 
 
 def test_a_click_outside_takes_away_what_was_drawn_before_the_region_grew(page, page_url):
@@ -207,3 +208,4 @@ def test_a_click_outside_takes_away_what_was_drawn_before_the_region_grew(page, 
     page.keyboard.up("Alt")
     assert page.evaluate(at) == 0
     page.locator(".rv-editing").get_by_role("button", name="Discard").click()
+    settle(page)

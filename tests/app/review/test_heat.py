@@ -221,3 +221,4 @@ def test_without_the_model_the_page_says_what_is_missing(page, page_url):
     page.keyboard.press("b")
     assert page.evaluate(f"{EDITOR}.tool") == "brush"
     page.locator(".rv-editing").get_by_role("button", name="Discard").click()
+    settle(page)
