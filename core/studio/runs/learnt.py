@@ -33,7 +33,7 @@ KEPT = "comparison"
 LEAST = 1  # required number of patients, or of images if patients are unknown
 DECIDED = "SELECT count(*) FROM case_votes WHERE study = ? AND readers > 0"  # counts decided cases
 OFFERS = (5, 10, 20, 40)  # numbers of masks at which learning is offered
-LESSONS = 600.0  # seconds on one core for the decoders and the fine-tuned encoder
+LESSONS = 60.0  # seconds on two cores for the decoders
 PICTURED = 4  # number of unseen cases that are shown before and after
 NAMES = {"auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "pro": "PRO"}
 
@@ -96,7 +96,7 @@ def _notes(masks: int, whole: int, contradicting: int, unfinished: int, held: in
 
 
 def seconds(store: Store, fit: str) -> float | None:
-    """Estimates the seconds that learning from marks takes, from the time of the fit's scoring; None if unknown."""
+    """Estimates the seconds until the first result, from the time of the fit's scoring; None if unknown."""
     summary = runs.get_run(store, fit)["summary"]
     if "score_seconds" not in summary:
         return None
