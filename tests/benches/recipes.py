@@ -147,20 +147,26 @@ def _trained(config: PretrainConfig, train: Part, held: Part, device: torch.devi
     training.prepare()
     alarms = sum(bool(training.advance()["alarm"]) for _ in range(training.steps))
     row |= validate(training, Data(held.images, held.roi)) | {"steps": training.steps, "alarms": alarms}
-    training.encoder.eval(), training.objective.eval()
-    with torch.no_grad():
-        batch, inside = to_batch(held.images, device), torch.from_numpy(held.roi)
-        samples = [
-            training.objective.samples(batch[i : i + 32], generator(config.seed, 0, i), inside[i : i + 32], False)
-            for i in range(0, len(batch), 32)
-        ]
-        z = torch.cat([training.features(images)[1].cpu() for images, _ in samples])
-    labels = torch.cat([of_images.cpu() for _, of_images in samples])
-    assert training.centres is not None
-    measured = cluster_metrics((z - training.centres.cpu()[labels]).numpy(), labels.numpy())
-    row |= {name: measured[name] for name in ("knn_purity", "silhouette")}
+    row |= purity(training, Data(held.images, held.roi))
     training.encoder.class_head = training.objective.class_head()
     return training.encoder.to(device)
+
+
+def purity(training: Pretraining, held: Data) -> dict[str, float]:
+    """Measures the neighbour purity and silhouette of the centred features of held-out normals and their MedMix."""
+    training.encoder.eval(), training.objective.eval()
+    samples = []
+    with torch.no_grad():
+        for start in range(0, len(held.images), 32):
+            images, inside = held.batch(np.arange(start, min(start + 32, len(held.images))), training.device)
+            pasted, labels = training.objective.samples(
+                images, generator(training.config.seed, 0, start), inside, False
+            )
+            samples.append((training.features(pasted)[1].cpu(), labels.cpu()))
+    z, of_images = (torch.cat(parts) for parts in zip(*samples, strict=True))
+    assert training.centres is not None
+    measured = cluster_metrics((z - training.centres.cpu()[of_images]).numpy(), of_images.numpy())
+    return {name: measured[name] for name in ("knn_purity", "silhouette")}
 
 
 def _detected(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.detectors.ensemble.named import BlendConfig
+from core.engine.objectives.presets import PRETRAIN_DEFAULT
 from core.studio.report.arms import Arm
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.sides import ARCH
 
 PMSACL = "PMSACL from ImageNet"
+TRAINED_NOW, TRAINED_BEFORE = f"PMSACL {PRETRAIN_DEFAULT}", "PMSACL imagenet"  # by their presets
 QUICK = {"PaDiM": "padim", "Nearest patches": "nearest", "Mahalanobis": "mahalanobis", "Blend": "blend"}
 HEADED = "Blend and head"
 TRAINED = {"IGD": "igd", "Lesion head": "lesion-head", "Lesion head + PaDiM": "combined"}
@@ -24,9 +26,9 @@ def look() -> list[Arm]:
 def pretrained() -> list[Arm]:
     """Lists arms for the paper's question with ImageNet weights at hand: what does PMSACL add? Meant for --size 224.
 
-    One backbone; random weights, ImageNet's, and what PMSACL makes of each; every quick detector on all of them.
+    The quick detectors, and the default with its lesion head, on ImageNet's features and on what PMSACL makes of them.
     """
-    return _on_encoders(QUICK)
+    return [arm.replace(closer=True) for arm in _on_encoders({**QUICK, HEADED: "blend-head"})]
 
 
 def trained() -> list[Arm]:
@@ -35,16 +37,6 @@ def trained() -> list[Arm]:
     The encoders are the same.
     """
     return [arm.replace(fit_size=128) for arm in _on_encoders(TRAINED)]
-
-
-def headed() -> list[Arm]:
-    """Lists arms that try what a lesion head adds to the blend, and what both owe to PMSACL; for --size 224.
-
-    Others try how much the head's map counts.
-    """
-    arms = [arm.replace(closer=True) for arm in _on_encoders({"Blend": "blend", HEADED: "blend-head"})]
-    further = [arms[6].replace(label=f"{HEADED}, weight {w:g}", fit={"weight": w}) for w in (0.25, 0.5, 2.0)]
-    return [arms[1], arms[2], arms[5], arms[6], *further]
 
 
 def sides() -> list[Arm]:
@@ -82,16 +74,17 @@ def newer() -> list[Arm]:
 
 
 def _on_encoders(detectors: dict[str, str]) -> list[Arm]:
-    from_random = {"encoder.init": "random", "frozen": 0, "frozen_norm": False, "backbone_rate": 1.0}
-    arms = []
-    for title, detector in detectors.items():
-        arms += [
-            Arm(f"{title}, untrained", detector, UNTRAINED, pretrain={**PRETRAINED, "encoder.init": "random"}),
-            Arm(f"{title}, ImageNet", detector, UNTRAINED, pretrain=PRETRAINED),
-            Arm(f"{title}, {PMSACL}", detector, preset="imagenet", sized=False),
-            Arm(f"{title}, PMSACL from random", detector, preset="imagenet", sized=False, pretrain=from_random),
-        ]
-    return arms
+    """Lists arms of detectors on each encoder: ImageNet's, the default pre-training's, the default before's."""
+    encoders: dict[str, dict] = {
+        "ImageNet": {"encoder": UNTRAINED, "pretrain": PRETRAINED},
+        TRAINED_NOW: {"preset": PRETRAIN_DEFAULT, "sized": False},
+        TRAINED_BEFORE: {"preset": "imagenet", "sized": False},
+    }
+    return [
+        Arm(f"{title}, {name}", detector, **settings)
+        for name, settings in encoders.items()
+        for title, detector in detectors.items()
+    ]
 
 
 def members() -> list[Arm]:
@@ -158,15 +151,13 @@ def views() -> list[Arm]:
 
 
 EXPERIMENTS = {
-    "look": look, "pretrained": pretrained, "trained": trained, "headed": headed, "sides": sides, "members": members,
+    "look": look, "pretrained": pretrained, "trained": trained, "sides": sides, "members": members,
     "pasted": pasted, "shortcut": shortcut, "views": views, "overfitting": overfitting, "newer": newer,
 }  # fmt: skip
 CLAIMS = {  # pairs (better, than) that are tested on the same images
-    "pretrained": [(f"{title}, {PMSACL}", f"{title}, ImageNet") for title in QUICK],
-    "trained": [(f"{title}, {PMSACL}", f"{title}, ImageNet") for title in TRAINED],
-    "headed": [
-        (f"Blend, {PMSACL}", "Blend, ImageNet"),
-        (f"{HEADED}, {PMSACL}", f"{HEADED}, ImageNet"),
-        (f"{HEADED}, {PMSACL}", f"Blend, {PMSACL}"),
-    ],
+    name: [
+        (f"{title}, {TRAINED_NOW}", f"{title}, {other}") for title in titles for other in ("ImageNet", TRAINED_BEFORE)
+    ]
+    for name, titles in (("pretrained", (*QUICK, HEADED)), ("trained", TRAINED))
 }
+CLAIMS["pretrained"].append((f"{HEADED}, {TRAINED_NOW}", f"Blend, {TRAINED_NOW}"))

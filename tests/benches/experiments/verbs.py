@@ -74,6 +74,7 @@ def _rows_of(args, study: str) -> list[dict]:
         help="for every detector that has it: paper; fundus, xray, ultrasound, ... (default: each arm's)",
     ),
     arg("--bootstrap", type=int, default=1000),
+    arg("--inside", action="store_true", help="no rows without the region of interest"),
     arg("--out", metavar="FILE", help="also write the rows and the table here, as JSON; of `marks` as each row comes"),
     arg("--go-on", action="store_true", help="of `marks`: rows that FILE has are not run again"),
 )
@@ -131,7 +132,7 @@ def run_experiment(args) -> int:
     else:
         rows = run_plan(
             store, study, arms, seeds, size=args.size, device=args.device, bootstrap=args.bootstrap,
-            judged=args.name in JUDGED, report=lambda line: say(args, line),
+            judged=args.name in JUDGED, inside=args.inside, report=lambda line: say(args, line),
         )  # fmt: skip
     payload, claims = answered(rows)
     lines = payload["summary"]
