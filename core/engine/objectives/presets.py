@@ -74,7 +74,7 @@ PRETRAIN_PRESETS["sphere"] = PAPER.replace(
         "size": 128,
         "batch": 8,
         "epochs": 1000,
-        "steps": 280,
+        "steps": 420,
         "fit_size": 224,
         "fit_closer": True,
         "frozen": 8,
