@@ -31,3 +31,13 @@ def test_the_bench_tells_how_alike_drawn_objects_are_and_what_more_say_brings(mo
     [row] = aligned.aligned(quick=True, device="cpu", only=("legged",))["rows"]
     assert row["set"] == "legged, 0" and row["alignment"] > 0.7 and row["weight"] > 0.5
     assert row["pro"][1] > row["pro"][0] > 0.5 and len(row["dice"]) == len(row["pixel_auroc"]) == 2
+
+
+@pytest.mark.slow
+def test_the_blend_beside_its_head_is_measured_likewise(monkeypatch):
+    for name, small in {"NORMALS": 20, "TESTED": 4, "LEVELS": 4, "FACTORS": (1.0, 4.0)}.items():
+        monkeypatch.setattr(aligned, name, small)
+    preset = aligned.BlendHead.preset().replace(**{"head.steps": 2})
+    monkeypatch.setattr(aligned.BlendHead, "preset", classmethod(lambda kind, name="quick": preset))
+    [row] = aligned.aligned_head(quick=True, device="cpu", only=("ring",))["rows"]
+    assert row["alignment"] > 0.7 and row["weight"] == pytest.approx(1.6) and len(row["auroc"]) == 2

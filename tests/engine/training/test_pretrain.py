@@ -225,7 +225,7 @@ def test_compiled_it_learns_the_same(tmp_path):
 
 @pytest.mark.parametrize("images", [60, 240, 5000])
 def test_length_of_the_default_is_its_steps(images):
-    assert PRETRAIN_PRESETS[PRETRAIN_DEFAULT].length(images)[0] == 280
+    assert PRETRAIN_PRESETS[PRETRAIN_DEFAULT].length(images)[0] == 420
 
 
 @pytest.mark.parametrize("images", (1, 2, 5, 12, 100, 999))

@@ -13,6 +13,7 @@ from core.engine.backbones.encoder import ClassHead
 from core.engine.config import BadConfig, Config, option
 from core.engine.registry import DETECTORS
 
+ALIGNED = ("padim", "blend")  # detectors that take the position into account, alone or by a member
 ALIKE = (0.45, 0.75)  # share of the features' variance that the position explains; RESULTS.md has measured values
 OWN = ("colour", "mean", "top")  # readings that the ensemble computes itself
 
@@ -50,7 +51,8 @@ class EnsembleConfig(Config):
     all scales. by_region: whether readings of the whole image and of its region of interest have separate scales;
     otherwise both use the region's. stride: of the grid on which maps are added. seen: the map is 0 at positions inside
     the regions of interest of less than this share of the images, because too few show them. aligned: factors by which
-    the map weights of PaDiM members grow if normal images show the same thing at the same position (`aligned_weights`).
+    the weights of members of the kinds ALIGNED grow if normal images show the same thing at the same position
+    (`aligned_weights`), in the map and, if they are readings, in the score.
     """
 
     members: dict[str, Member]
@@ -74,8 +76,8 @@ class EnsembleConfig(Config):
             raise BadConfig(f"readings are some of {', '.join([*self.members, *OWN])}, not {', '.join(self.readings)}")
         if min(*self.maps.values(), *self.readings.values()) < 0:
             raise BadConfig("weights are 0 or more")
-        if not set(self.aligned) <= {n for n in self.maps if self.members[n].detector == "padim"}:
-            raise BadConfig("aligned names members that are PaDiM and whose maps count")
+        if not set(self.aligned) <= {n for n in self.maps if self.members[n].detector in ALIGNED}:
+            raise BadConfig(f"aligned names members that are {' or '.join(ALIGNED)} and whose maps count")
         if min(self.aligned.values(), default=1.0) < 1:
             raise BadConfig("by aligned a weight grows: its factors are 1 or more")
         if self.learn and (len(self.members) != 2 or not set(self.learn) <= {"map", "score"}):
@@ -105,19 +107,19 @@ def suited(config: EnsembleConfig, head: ClassHead | None) -> EnsembleConfig:
     return replace(config, members=members, readings={name: weight * factor for name, weight in readings.items()})
 
 
-def aligned_weights(maps: dict[str, float], aligned: dict[str, float], shares: dict[str, float]) -> dict[str, float]:
-    """Raises the map weights of `aligned` members if normal images are aligned; the sum of all weights is unchanged.
+def aligned_weights(weights: dict[str, float], aligned: dict[str, float], shares: dict[str, float]) -> dict[str, float]:
+    """Raises the weights of `aligned` members if normal images are aligned; the sum of all weights is unchanged.
 
     shares: by member, how well normal images are aligned (`PaDiM.alignment`). The factor grows linearly from 1 at the
     first value of ALIKE to the value in `aligned` at the second. If objects are always in the same pose, what is normal
-    depends on the position, which no other quick detector takes into account.
+    depends on the position, which only PaDiM takes into account.
     """
     low, high = ALIKE
     grown = {
         name: weight * (1 + (aligned.get(name, 1.0) - 1) * min(max((shares.get(name, 0.0) - low) / (high - low), 0), 1))
-        for name, weight in maps.items()
+        for name, weight in weights.items()
     }
-    factor = sum(maps.values()) / sum(grown.values()) if any(grown.values()) else 1.0
+    factor = sum(weights.values()) / sum(grown.values()) if any(grown.values()) else 1.0
     return {name: weight * factor for name, weight in grown.items()}
 
 

@@ -153,10 +153,16 @@ class Ensemble(Detector):
         shares = {
             name: member.alignment(len(fitted_rows), comparable)
             for name, member in members.items()
-            if isinstance(member, PaDiM) and name in config.aligned
+            if isinstance(member, PaDiM | Ensemble) and name in config.aligned
         }
         ensemble.map_weights = aligned_weights(config.maps, config.aligned, shares)
+        ensemble.reading_weights = aligned_weights(config.readings, config.aligned, shares)
         return ensemble
+
+    def alignment(self, count: int, known: np.ndarray | None = None) -> float:
+        """Returns the largest `PaDiM.alignment` among the members, or 0 without a PaDiM; same arguments."""
+        measured = [m.alignment(count, known) for m in self.members.values() if isinstance(m, PaDiM | Ensemble)]
+        return max(measured, default=0.0)
 
     def _take_scales(
         self, predictions: dict[str, Prediction], colours: dict[str, np.ndarray], side: int, roi: np.ndarray | None

@@ -135,7 +135,8 @@ class BlendHeadConfig(Named):
         """Adds up the maps of the blend and the head; the head's score counts as one more reading.
 
         The head has learnt how a lesion differs from its surroundings, but little about normal images, which is all
-        that the quick detectors learn from.
+        that the quick detectors learn from. If normal images are aligned, the blend's weight grows as PaDiM's does in
+        the blend.
         """
         blend, head = self.blend.replace(seed=self.seed), self.head.replace(seed=self.seed)
         members = {"blend": Member("blend", blend), "head": Member("lesion-head", head, self.side, self.sigma)}
@@ -144,6 +145,7 @@ class BlendHeadConfig(Named):
         return EnsembleConfig(
             members, {"blend": 1.0, "head": self.weight}, readings,
             unseen=blend.unseen, stride=blend.stride, seen=blend.seen, seed=self.seed,
+            aligned={"blend": blend.aligned} if "padim" in blend.maps else {},
         )  # fmt: skip
 
 

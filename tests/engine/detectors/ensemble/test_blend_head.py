@@ -15,7 +15,7 @@ from core.engine.detectors.learnt.config import LearntConfig
 from core.engine.detectors.learnt.learnt import Learnt
 from core.engine.detectors.lesion_head.config import LESION_PRESETS
 from tests.engine._images import normals
-from tests.engine.detectors.ensemble.test_blend import SMALL
+from tests.engine.detectors.ensemble.test_blend import SMALL, alike
 from tests.engine.detectors.lesion_head.test_lesion_head import FAST, encoder, same
 from tests.engine.detectors.test_from_marks import marked
 
@@ -78,6 +78,22 @@ def test_scales_come_from_images_that_neither_has_seen(fitted):
     assert abs(detector.image_score(prediction, ROI[unseen]).mean()) < 1e-3
     inside = prediction.maps[ROI[unseen][:, 4::8, 4::8] > 0]
     assert abs(inside.mean()) < 0.1
+
+
+def test_the_blend_has_more_say_than_the_head_where_normal_images_are_alike_place_by_place(tmp_path):
+    weights = {}
+    for apart in (0, 16):
+        detector = BlendHead.fit(encoder(), alike(24, apart), CONFIG.replace(weight=1.0, **{"head.steps": 2}))
+        weights[apart] = (detector.map_weights, detector.reading_weights)
+    usual = ({"blend": 1.0, "head": 1.0}, {"blend": 0.8, "head": 0.2})
+    assert weights[16] == usual
+    assert weights[0] == tuple(
+        pytest.approx(w) for w in ({"blend": 1.6, "head": 0.4}, {"blend": 16 / 17, "head": 1 / 17})
+    )
+    detector = BlendHead.fit(
+        encoder(), alike(24, 0), CONFIG.replace(weight=1.0, **{"head.steps": 2, "blend.aligned": 1.0})
+    )
+    assert (detector.map_weights, detector.reading_weights) == usual
 
 
 @pytest.mark.slow
