@@ -134,10 +134,12 @@ def fail(args, text: str, status: int) -> int:
 
 def study_named(args, store, name: str) -> str:
     """Returns the id of the study with this name; the demo study is imported first if it does not exist."""
-    from core.studio.demo import study as demo
+    from core.studio.demo import STUDY
     from core.studio.ingest.studies import show_study
 
-    if name == demo.STUDY:
+    if name == STUDY:
+        from core.studio.demo import study as demo  # here: it takes half a second to load
+
         demo.offer(store, args.device)
     return show_study(store, name)["id"]
 

@@ -115,7 +115,7 @@ def _home(folder: Path) -> Path:
     from core.studio.clusters.config import MapConfig
     from core.studio.db import opening
     from core.studio.ingest import studies
-    from core.studio.jobs.steps import STEPS, Work
+    from core.studio.jobs.steps import Work, load_step
     from core.studio.runs import records as runs
 
     rng = np.random.default_rng(0)
@@ -129,7 +129,7 @@ def _home(folder: Path) -> Path:
     run = runs.create_run(opened, "bench", "pretrain", "pmsacl", {"size": 32, "k": 3, "medmix": {}})
     save_encoder(build_encoder(EncoderConfig()), runs.run_folder(opened, run) / "epochs/0000")
     config = MapConfig(method="pca", feature="projected").to_dict()
-    STEPS["embed"](Work(opened, run, {"config": config, "device": "cpu"}))
+    load_step("embed")(Work(opened, run, {"config": config, "device": "cpu"}))
     opened.close()
     return folder / "home"
 

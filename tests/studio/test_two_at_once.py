@@ -28,7 +28,7 @@ from core.studio.db.home import Home
 from core.studio.incoming import dicom_node
 from core.studio.ingest import cache, studies
 from core.studio.ingest.masks import reference_masks
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.runs import explained, pooled, screened
 from core.studio.runs import records as runs
 from core.studio.training import first_weights
@@ -222,7 +222,7 @@ class Embedded(User):
         shutil.rmtree(self.home.clusters, ignore_errors=True)
 
     def work(self, number: int) -> Result:
-        key = STEPS["embed"](Work(self.store, self.run, {"config": MAPPED.to_dict(), "device": "cpu"}))
+        key = load_step("embed")(Work(self.store, self.run, {"config": MAPPED.to_dict(), "device": "cpu"}))
         return files.mapped(library.map_folder(self.store, key) / "coords.npy")
 
 
@@ -233,9 +233,11 @@ class Projected(Embedded):
         shutil.rmtree(self.home.clusters / "maps", ignore_errors=True)
 
     def work(self, number: int) -> Result:
-        key = STEPS["embed"](Work(self.store, self.run, {"config": MAPPED.to_dict(), "device": "cpu"}))
+        key = load_step("embed")(Work(self.store, self.run, {"config": MAPPED.to_dict(), "device": "cpu"}))
         config = projected.ProjectionConfig(folder=str(self.folder / "images/test"), neighbours=2).to_dict()
-        STEPS["project"](Work(self.store, self.run, {"map": key, "placed": "abc", "config": config, "device": "cpu"}))
+        load_step("project")(
+            Work(self.store, self.run, {"map": key, "placed": "abc", "config": config, "device": "cpu"})
+        )
         return files.mapped(projected.folder_of(self.store, key, "abc") / "images.npy")
 
 

@@ -27,7 +27,7 @@ from core.studio.ingest.decode import read_image
 from core.studio.ingest.layouts import files_under
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.steps import Work, step
+from core.studio.jobs.steps import Work
 from core.studio.review.exports.tables import Names
 from core.studio.runs import pooled
 from core.studio.runs.weights import Snapshot
@@ -192,7 +192,6 @@ def picture(new: Projected, image: int, side: int = 512) -> np.ndarray:
 USUAL = 99  # percentile of the neighbour distances of the map's points; an image beyond it is out of support
 
 
-@step("project")
 def project(work: Work) -> str:
     """Projects images onto a map, as a job's step.
 

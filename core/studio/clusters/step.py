@@ -27,12 +27,11 @@ from core.studio.clusters.points import (
     make_points,
 )
 from core.studio.ingest import cache
-from core.studio.jobs.steps import Work, step
+from core.studio.jobs.steps import Work
 
 SAMPLE = 2000  # number of points that are compared pairwise for the metrics
 
 
-@step("embed")
 def embed(work: Work) -> str:
     """Makes a map, as a job's step.
 

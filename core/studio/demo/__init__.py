@@ -1,0 +1,3 @@
+"""The demo study and the tour that runs on it."""
+
+STUDY = "demo"

@@ -9,6 +9,7 @@ from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
 from core.studio.bundle import import_bundle
 from core.studio.db.store import Store
+from core.studio.demo import STUDY
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import stopping
 from core.studio.runs import bin
@@ -17,7 +18,6 @@ from core.studio.runs.pipeline import chain, create_fit, create_pretrain, create
 from core.studio.runs.records import get_run, list_runs
 from core.studio.training.live import total_steps
 
-STUDY = "demo"
 READY = Path(__file__).with_name("demo.zip")  # made by `python -m tests.tools.demo`
 READER = "demo reader"  # reader of the marks in the bundle
 CAME = "demo:ready"  # the setting with the ids of the runs in the bundle

@@ -7,6 +7,7 @@ import time
 from core.studio.clusters.library import forget
 from core.studio.db import audit
 from core.studio.db.store import Store
+from core.studio.demo import STUDY
 from core.studio.demo import study as demo
 from core.studio.jobs import orphans
 from core.studio.jobs import queue as jobs
@@ -18,7 +19,6 @@ from core.studio.runs import records as runs
 from core.studio.runs.look import NAME, look
 from core.studio.training.live import brief
 
-STUDY = demo.STUDY
 PATIENCE = 60.0  # seconds for a worker to stop its job
 _LOOKED = f"FROM runs WHERE kind = 'fit' AND name = '{NAME}' AND status = 'done'"
 # Runs that are kept: those of the bundle, finished first looks and their encoders.

@@ -23,7 +23,7 @@ from core.studio.incoming.dicom_node import MISSING, as_file, folder_of, place
 from core.studio.ingest import erased
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.steps import Work, step
+from core.studio.jobs.steps import Work
 from core.studio.review.exports.formats import write_form
 from core.studio.review.exports.pictures import NothingToExport
 
@@ -169,7 +169,6 @@ def submit_send(store: Store, study: str, server: str, by: str, **options: Any) 
     return int(jobs.once(store, steps, lambda: steps)["id"])
 
 
-@step("send")
 def send_step(work: Work) -> None:
     """Executes `send_study` as a job. args: the arguments of `submit_send`.
 

@@ -16,7 +16,7 @@ from core.studio.ingest import roots
 from core.studio.ingest.reader import printable
 from core.studio.ingest.studies import add_cases
 from core.studio.jobs import queue
-from core.studio.jobs.steps import Work, step
+from core.studio.jobs.steps import Work
 from core.studio.review.cases import scored_runs
 from core.studio.runs import records as runs
 from core.studio.runs.scoring import score_new
@@ -25,7 +25,6 @@ BATCH = 200  # files imported in one transaction
 TRIES = 3  # a file is skipped after the process has ended this many times while reading it
 
 
-@step("import")
 def import_incoming(work: Work) -> None:
     """Imports the files that are ready, then scores the new cases with the chosen run. args: study."""
     store, study = work.store, work.args["study"]

@@ -10,7 +10,6 @@ import time
 import cv2
 import numpy as np
 from PIL import Image, ImageOps
-from scipy import ndimage
 
 from core.studio.db.store import Store, now
 from core.studio.ingest.decode import probe, read_raw
@@ -75,7 +74,8 @@ def lesion(values: np.ndarray) -> np.ndarray:
     if not differs.any() or not _is_soft(distance, differs):
         return differs.astype(np.uint8)
     count, components = cv2.connectedComponents((distance > max(noise, top / 8)).astype(np.uint8), connectivity=8)
-    highest = ndimage.maximum(distance, components, np.arange(count))
+    highest = np.zeros(count, distance.dtype)
+    np.maximum.at(highest, components.ravel(), distance.ravel())
     highest[0] = np.inf
     return (distance > highest[components] / 2).astype(np.uint8)
 

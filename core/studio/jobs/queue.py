@@ -22,7 +22,7 @@ from typing import Any
 from core.studio.db.journal import log
 from core.studio.db.store import NotFound, Store, now, parsed
 from core.studio.jobs.processes import detached, is_alive, start_of
-from core.studio.jobs.steps import STEPS, is_long
+from core.studio.jobs.steps import STEPS
 
 
 def submit(store: Store, steps: list[dict], start: bool = True) -> int:
@@ -34,7 +34,8 @@ def submit(store: Store, steps: list[dict], start: bool = True) -> int:
         raise ValueError("a job needs at least one step")
     chain = [{"step": s["step"], "run": s.get("run") or "", "args": s.get("args") or {}} for s in steps]
     for step in chain:
-        STEPS[step["step"]]  # raises ValueError for an unknown step
+        if step["step"] not in STEPS:
+            raise ValueError(f"there is no job step {step['step']!r}; there are: {', '.join(sorted(STEPS))}")
     with store.write() as db:
         for run in {step["run"] for step in chain if step["run"]}:
             if store.one("SELECT 1 FROM runs WHERE id = ?", [run]) is None:
@@ -214,7 +215,7 @@ QUEUES = (SHORT, LONG)
 
 def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
     """Returns the queue of the remaining steps of a chain, and the message while it waits."""
-    if any(is_long(step["step"]) for step in steps):
+    if any(STEPS[step["step"]].long for step in steps):
         return LONG, ""
     awaited_jobs = [_awaited_by(store, step) for step in steps if step["run"]]
     job = max((j for j in awaited_jobs if j is not None), default=None)

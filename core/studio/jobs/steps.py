@@ -1,10 +1,4 @@
-"""The steps of jobs by name. A feature defines a step in its module, and MODULES maps its name to the module:
-
-    @step("embed")
-    def embed(work: Work) -> None: ...
-
-    @step("pretrain", long=True)  # others read its results: see queue.py
-    def pretrain(work: Work) -> None: ...
+"""The steps of jobs by name: the function that executes each, imported only where it is executed.
 
 A step reads its run and arguments, reports progress, and calls `should_stop()` often. If that returns True, it saves
 its state, so that it can resume when it is called again, and raises `Stopped`.
@@ -15,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.engine.progress import Report, Stop
 from core.studio.db.store import Store
@@ -54,62 +48,35 @@ class Work:
         return self.args.get("device", "auto")
 
 
-MODULES = {  # step: the module that defines it, imported at its first use; the message while it runs
-    "pretrain": ("core.studio.runs.pipeline", "Training the encoder"),
-    "fit": ("core.studio.runs.pipeline", "Fitting"),
-    "weights": ("core.studio.runs.pipeline", "Preparing the weights"),
-    "score": ("core.studio.runs.pipeline", "Scoring"),
-    "evaluate": ("core.studio.runs.pipeline", "Evaluating"),
-    "compare": ("core.studio.runs.learnt", "Comparing"),
-    "tune": ("core.studio.runs.learnt", "Fine-tuning the encoder"),
-    "believe": ("core.studio.review.believe", "Planting lesions"),
-    "match": ("core.studio.medmix.match", "Matching lesions"),
-    "embed": ("core.studio.clusters.step", "Drawing the map"),
-    "project": ("core.studio.clusters.projected", "Projecting images"),
-    "import": ("core.studio.incoming.job", "Importing images"),
-    "send": ("core.studio.incoming.dicomweb", "Sending"),
-    "report": ("core.studio.report.board", "Making the report"),
+class Step(NamedTuple):
+    """A step: its function, as module:name, the message while it runs, and whether it runs in the long queue, one at a
+    time, because others read its results (queue.py)."""
+
+    function: str
+    message: str
+    long: bool = False
+
+
+STEPS = {
+    "pretrain": Step("core.studio.runs.pipeline:pretrain_step", "Training the encoder", long=True),
+    "fit": Step("core.studio.runs.pipeline:fit_step", "Fitting", long=True),
+    "weights": Step("core.studio.runs.pipeline:weights_step", "Preparing the weights", long=True),
+    "score": Step("core.studio.runs.pipeline:score_step", "Scoring"),
+    "evaluate": Step("core.studio.runs.pipeline:evaluate_step", "Evaluating"),
+    "compare": Step("core.studio.runs.learnt:compare_step", "Comparing"),
+    "tune": Step("core.studio.runs.learnt:tune_step", "Fine-tuning the encoder", long=True),
+    "believe": Step("core.studio.review.believe:measured", "Planting lesions"),
+    "match": Step("core.studio.medmix.match:matched", "Matching lesions"),
+    "embed": Step("core.studio.clusters.step:embed", "Drawing the map"),
+    "project": Step("core.studio.clusters.projected:project", "Projecting images"),
+    "import": Step("core.studio.incoming.job:import_incoming", "Importing images"),
+    "send": Step("core.studio.incoming.dicomweb:send_step", "Sending"),
+    "report": Step("core.studio.report.board:report_step", "Making the report", long=True),
 }
 
-_STEPS: dict[str, Callable[[Work], Any]] = {}
-_LONG: set[str] = set()
 
-
-def step(name: str, long: bool = False) -> Callable:
-    """Registers the decorated function as a step. long: whether it runs in the long queue, one at a time."""
-
-    def add(function):
-        _STEPS[name] = function
-        if long:
-            _LONG.add(name)
-        return function
-
-    return add
-
-
-def is_long(name: str) -> bool:
-    """Returns whether a step belongs to the long queue, such as a training or a fit."""
-    STEPS[name]
-    return name in _LONG
-
-
-class _Steps(dict):
-    """A mapping of names to steps that imports a step's module when it is first used."""
-
-    def __missing__(self, name: str):
-        if name not in _STEPS and name in MODULES:
-            importlib.import_module(MODULES[name][0])
-        if name not in _STEPS:
-            raise ValueError(f"there is no job step {name!r}; there are: {', '.join(self.names())}")
-        return _STEPS[name]
-
-    def names(self) -> list[str]:
-        for module, _ in MODULES.values():
-            importlib.import_module(module)
-        return sorted(_STEPS)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names()
-
-
-STEPS = _Steps()
+def load_step(name: str) -> Callable[[Work], Any]:
+    """Imports the function of a step."""
+    module, function = STEPS[name].function.split(":")
+    loaded: Callable[[Work], Any] = getattr(importlib.import_module(module), function)
+    return loaded

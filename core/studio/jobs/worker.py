@@ -27,9 +27,9 @@ from core.studio.db import journal, logged, opening
 from core.studio.db.home import Home
 from core.studio.db.store import Store, is_full
 from core.studio.jobs import queue as jobs
-from core.studio.jobs import times
+from core.studio.jobs import steps, times
 from core.studio.jobs.queue import LONG, QUEUES, TRAINS, get_job, others_wait
-from core.studio.jobs.steps import MODULES, STEPS, Work
+from core.studio.jobs.steps import STEPS, Work
 
 HEARTBEAT = 2.0  # seconds
 FLUSH = 1.0  # seconds between two writes of metrics
@@ -129,7 +129,7 @@ def execute(store: Store, job: dict) -> str:
                     raise Stopped
                 reporter.flush()
                 noted = times.begin(store, job)
-                STEPS[job["step"]](Work(store, job["run"] or "", job["args"], reporter, wish, job["id"]))
+                steps.load_step(job["step"])(Work(store, job["run"] or "", job["args"], reporter, wish, job["id"]))
                 reporter.flush()
                 times.done(store, noted)
                 current, tried = jobs.advance(store, job["id"]), 0
@@ -254,7 +254,7 @@ class Reporter:
     def __init__(self, store: Store, job: dict):
         self.store, self.job = store, job
         self.rows: list[tuple[int, str, float]] = []
-        _, self.doing = MODULES[job["step"]]
+        self.doing = STEPS[job["step"]].message
         self.fraction, self.message, self.written = 0.0, f"{self.doing} …", 0.0
         self.shown: str | None = None
         self.thinned = 0  # the step at which metrics were last thinned

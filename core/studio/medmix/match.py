@@ -42,7 +42,7 @@ from core.studio.ingest.originals import shown
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import study_row
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.steps import Work, step
+from core.studio.jobs.steps import Work
 from core.studio.medmix import presets
 from core.studio.medmix.preview import Samples
 from core.studio.runs import marks
@@ -203,7 +203,6 @@ def _dropped(home: Home, drawn: Drawn) -> Path:
     raise ValueError("an image with an outlined lesion is no longer here: drop it again")
 
 
-@step("match")
 def matched(work: Work) -> None:
     """Runs a search, as a job's step. If it was stopped, it resumes from the best result for the remaining seconds."""
     store, match = work.store, work.args["match"]

@@ -10,7 +10,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.studies import show_study
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.queue import NOT_ENDED
-from core.studio.jobs.steps import Work, step
+from core.studio.jobs.steps import Work
 from core.studio.report.arms import work_of
 from core.studio.report.cells import Cell, kept_cell
 from core.studio.report.published import beside
@@ -186,7 +186,6 @@ def job_of(store: Store, study: str) -> dict[str, Any] | None:
     return max(report_jobs, key=lambda job: job["id"], default=None)
 
 
-@step("report", long=True)
 def report_step(work: Work) -> None:
     """Makes the report with the job's arguments, which are a result of `settings`."""
     from core.studio.report.report import make_report  # matplotlib, which no other step needs

@@ -21,7 +21,7 @@ from core.engine.progress import Stop, Stopped
 from core.studio.db.store import Row, Store, now
 from core.studio.ingest.cache import StudyArrays, load_arrays
 from core.studio.ingest.patients import UNKNOWN, patients_of
-from core.studio.jobs.steps import Work, never, step
+from core.studio.jobs.steps import Work, never
 from core.studio.review.cases import scored_runs
 from core.studio.review.results import Scored, promise, scored, truth_of, wilson
 from core.studio.runs import records as runs
@@ -116,7 +116,6 @@ def _planted(
     return threshold, sensitivity(score, images, roi, threshold, kinds=kinds)
 
 
-@step("believe")
 def measured(work: Work) -> None:
     """Runs `measure` as a job."""
     measure(work.store, work.run, work.device)

@@ -17,7 +17,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.steps import Report, Stop, Work, step
+from core.studio.jobs.steps import Report, Stop, Work
 from core.studio.runs import marks
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import Timed, chain, save_fit
@@ -324,15 +324,13 @@ def _words(figures: dict[str, Any]) -> str:
     }[figures["verdict"]]
 
 
-@step("tune", long=True)
-def _tune_step(work: Work) -> None:
+def tune_step(work: Work) -> None:
     """Fine-tunes, and has the job score, evaluate and compare the new run, if there is one."""
     new = tuned(work.store, work.run, work.args["rate"], work.device, work.should_stop, work.report)
     if new and work.job is not None:
         jobs.extend(work.store, work.job, steps(new, work.device)[1:])
 
 
-@step("compare")
-def _compare_step(work: Work) -> None:
+def compare_step(work: Work) -> None:
     work.report({"message": "Comparing with the old one on cases that it did not learn from"})
     compare(work.store, work.run)

@@ -17,7 +17,7 @@ from core.studio.db import journal
 from core.studio.db.store import Store, now
 from core.studio.jobs import orphans, worker
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.steps import Report, Stop, Work, never, nothing, step
+from core.studio.jobs.steps import Report, Stop, Work, never, nothing
 from core.studio.runs import marks, weights
 from core.studio.runs import records as runs
 from core.studio.runs.readings import size_of
@@ -209,23 +209,19 @@ def begin(store: Store, study: str, config: dict, name: str | None, device: str)
     return run, jobs.submit(store, chain(run, device=device), start=False)
 
 
-@step("pretrain", long=True)
-def _pretrain_step(work: Work) -> None:
+def pretrain_step(work: Work) -> None:
     pretrain_run(work.store, work.run, work.device, work.should_stop, work.report)
 
 
-@step("fit", long=True)
-def _fit_step(work: Work) -> None:
+def fit_step(work: Work) -> None:
     fit_run(work.store, work.run, work.device, work.should_stop, work.report)
 
 
-@step("weights", long=True)
-def _weights_step(work: Work) -> None:
+def weights_step(work: Work) -> None:
     make_weights(work.store, work.run, work.device, work.should_stop, work.report)
 
 
-@step("score")
-def _score_step(work: Work) -> None:
+def score_step(work: Work) -> None:
     """Scores the cases, then computes the reading aids: steadiness and the nearest training images.
 
     args: steady, true or false (default: by the study's size); aids, false to skip both aids: the nearest training
@@ -243,8 +239,7 @@ def _score_step(work: Work) -> None:
         certainty.add_steadiness(*args)
 
 
-@step("evaluate")
-def _evaluate_step(work: Work) -> None:
+def evaluate_step(work: Work) -> None:
     """Evaluates the run, with and without the region of interest, and the baseline, if test labels are known."""
     run = runs.get_run(work.store, work.run)
     study = run["study"]

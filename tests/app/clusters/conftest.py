@@ -9,7 +9,7 @@ import pytest
 
 from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.db import opening
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.runs import records as runs
 from tests.app.conftest import STUDY, Served
 from tests.studio.clusters.conftest import snapshots
@@ -34,7 +34,7 @@ def mapped_home(own_home):
         MapConfig(method="tsne", iterations=250, points=POINTS),
         MapConfig(method="pca", epochs=(0, 1, 2), points=POINTS),
     ):
-        keys.append(STEPS["embed"](Work(store, run, {"config": config.to_dict(), "device": "cpu"})))
+        keys.append(load_step("embed")(Work(store, run, {"config": config.to_dict(), "device": "cpu"})))
     store.close()
     return home, run, keys
 

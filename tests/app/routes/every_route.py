@@ -17,7 +17,7 @@ from core.studio.clusters.config import PointsConfig
 from core.studio.db import journal
 from core.studio.incoming import dicomweb
 from core.studio.ingest import studies
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.review import boxes, people, sessions
 from core.studio.runs import pipeline, preferred, results
 from core.studio.runs import records as runs
@@ -241,7 +241,7 @@ def ask_medmix(ask: Asked, fit: str) -> None:
     asked = {"study": STUDY, "cases": [case], "outlined": [{**image, "outline": line}], "seconds": 1}
     found = ask("POST /api/medmix/match", asked)["match"]
     ask(f"POST /api/medmix/match/{found}/stop")
-    STEPS["match"](Work(ask.store, "", {"match": found}))
+    load_step("match")(Work(ask.store, "", {"match": found}))
     assert ask(f"GET /api/medmix/match/{found}")["state"]["done"]
     assert ask(f"POST /api/medmix/match/{found}/export", {"name": "mine"})["preset"]["origin"]["outlined"]
     preferred.adopt(ask.store, STUDY, fit, "ann")
@@ -288,7 +288,7 @@ def ask_clusters(ask: Asked, fit: str, folder) -> None:
     config = {"method": "pca", "feature": "projected", "points": POINTS}
     ask(f"POST {base}", {"run": run, "config": config | {"seed": 1}})
     ask(f"POST {base}/{ask(f'GET {base}?study={STUDY}')['maps'][0]['key']}/stop")
-    key = STEPS["embed"](Work(store, run, {"config": config, "device": "cpu"}))
+    key = load_step("embed")(Work(store, run, {"config": config, "device": "cpu"}))
     view = ask("POST /api/clusters/views", {"study": STUDY, "name": "mine", "state": {"a": [1]}})["id"]
     assert ask(f"GET {base}?study={STUDY}")["views"]
     ask(f"DELETE /api/clusters/views/{view}")
@@ -300,7 +300,7 @@ def ask_clusters(ask: Asked, fit: str, folder) -> None:
     new = ask(f"POST {base}/{key}/placed", {"folder": str(folder)})["key"]
     assert not ask(f"GET {base}/{key}/placed")["sets"][0]["ready"]
     args = {"map": key, "placed": new, "config": {"folder": str(folder)}, "device": "cpu"}
-    STEPS["project"](Work(store, run, args))
+    load_step("project")(Work(store, run, args))
     assert ask(f"GET {base}/{key}/placed")["sets"][0]["ready"]
     ask(f"GET {base}/{key}/placed/{new}/0")
     ask(f"DELETE {base}/{key}/placed/{new}")

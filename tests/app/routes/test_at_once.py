@@ -16,7 +16,7 @@ from app import routes
 from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.incoming import dicomweb
 from core.studio.ingest.studies import import_study
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.medmix import match
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
@@ -74,7 +74,7 @@ def home(tmp_path_factory):
     points = PointsConfig(train=6, holdout=2, mixed=0, test_normal=2, abnormal=2)
     drawn = MapConfig(method="pca", feature="backbone", points=points).to_dict()
     work = Work(store, encoder, {"config": drawn, "device": "cpu"})
-    named = {"case": mask["case_id"], "mask": mask["id"], "run": run, "study": STUDY, "map": STEPS["embed"](work)}
+    named = {"case": mask["case_id"], "mask": mask["id"], "run": run, "study": STUDY, "map": load_step("embed")(work)}
     yield store, client_of(store, single_user=True), named
     store.close()
 
@@ -141,7 +141,7 @@ def bodies(store, tmp_path) -> dict[str, tuple[str, dict]]:
         decide(store, case["id"], "di", "abnormal")
     run = runs.create_run(store, STUDY, "pretrain", "pmsacl", {"size": 32, "k": 3, "strong": "medmix", "medmix": {}})
     snapshots(runs.run_folder(store, run), 1)
-    key = STEPS["embed"](Work(store, run, {"config": CONFIG, "device": "cpu"}))
+    key = load_step("embed")(Work(store, run, {"config": CONFIG, "device": "cpu"}))
     write(tmp_path / "new" / "one.png", picture(1)[0])
     dicomweb.name_server(store, "pacs", "http://localhost:8042/dicom-web", None, "root")
     pipeline.create_untrained(store, STUDY, 32)

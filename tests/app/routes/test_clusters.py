@@ -11,7 +11,7 @@ import pytest
 
 from core.studio.clusters import library, projected
 from core.studio.clusters.config import MapConfig
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_untrained
 from core.studio.runs.weights import snapshots as snapshots_of
@@ -43,7 +43,7 @@ def _map(store) -> str:
     run = runs.create_run(store, STUDY, "pretrain", "pmsacl", {"size": 32, "k": 3})
     snapshots(runs.run_folder(store, run), 1)
     config = MapConfig(method="pca", points=POINTS)
-    return STEPS["embed"](Work(store, run, {"config": config.to_dict(), "device": "cpu"}))
+    return load_step("embed")(Work(store, run, {"config": config.to_dict(), "device": "cpu"}))
 
 
 def _project(store, key: str) -> None:

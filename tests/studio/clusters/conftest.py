@@ -14,7 +14,7 @@ from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.db import opening
 from core.studio.db.store import Store
 from core.studio.ingest import studies
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.runs import records as runs
 from tests.conftest import ARCH
 
@@ -57,7 +57,7 @@ class World:
     def embed(self, **config) -> str:
         """The key of a map, made here and now."""
         asked = MapConfig(**{"method": "pca", "points": POINTS, **config})
-        return STEPS["embed"](Work(self.store, self.run, {"config": asked.to_dict(), "device": "cpu"}))
+        return load_step("embed")(Work(self.store, self.run, {"config": asked.to_dict(), "device": "cpu"}))
 
 
 @pytest.fixture(scope="package")

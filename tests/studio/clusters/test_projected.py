@@ -11,7 +11,7 @@ from core.studio.clusters import explore, figure, library, maps, projected
 from core.studio.clusters.config import MapConfig
 from core.studio.db.store import NotFound
 from core.studio.ingest import studies
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.review.exports.tables import Names
 from tests.studio.clusters.conftest import frames
 
@@ -24,7 +24,7 @@ def put(world, monkeypatch_module):
         asked = projected.request(world.store, m.key, projected.ProjectionConfig(**config))
         if not asked["ready"]:
             args = {"map": m.key, "placed": asked["key"], "config": projected.ProjectionConfig(**config).to_dict()}
-            STEPS["project"](Work(world.store, world.run, {**args, "device": "cpu"}))
+            load_step("project")(Work(world.store, world.run, {**args, "device": "cpu"}))
         return projected.open_projected(world.store, m.key, asked["key"])
 
     return now

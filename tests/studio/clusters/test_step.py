@@ -9,7 +9,7 @@ from core.studio.clusters import explore, library
 from core.studio.clusters.config import MapConfig
 from core.studio.db.store import NotFound
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from tests.studio.clusters.conftest import POINTS
 
 
@@ -148,7 +148,7 @@ def test_mistakes_are_sentences(world):
 def test_a_stopped_step_leaves_no_half_map(world):
     config = MapConfig(method="pca", seed=99, points=POINTS)
     with pytest.raises(Stopped):
-        STEPS["embed"](Work(world.store, world.run, {"config": config.to_dict()}, should_stop=lambda: True))
+        load_step("embed")(Work(world.store, world.run, {"config": config.to_dict()}, should_stop=lambda: True))
     key = library.plan(world.store, world.run, config).key
     with pytest.raises(NotFound):
         library.open_map(world.store, key)

@@ -7,7 +7,7 @@ import pytest
 
 from app.commands import main
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from tests.studio.clusters.conftest import frames
 
 
@@ -17,7 +17,7 @@ def embed(world, capsys, monkeypatch):
 
     def here(args, store, job, title):
         row = jobs.get_job(store, job)
-        STEPS[row["step"]](Work(store, row["run"], row["args"]))
+        load_step(row["step"])(Work(store, row["run"], row["args"]))
         jobs.end(store, job, "done")
 
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)

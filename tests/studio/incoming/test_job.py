@@ -6,7 +6,7 @@ import pytest
 from core.studio.incoming import job as take
 from core.studio.incoming import watch
 from core.studio.ingest import studies
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.runs import pipeline
 from tests.conftest import picture, scored_padim, write
 from tests.studio.incoming.conftest import look, run_jobs
@@ -47,7 +47,7 @@ def test_what_came_is_scored_as_scoring_everything_would(watched, clock):
 def test_cases_added_by_hand_are_scored_in_a_study_that_is_not_watched(store, tiny_study, tmp_path):
     _, fit = scored_padim(store, tiny_study)
     studies.add_cases(store, tiny_study, [write(tmp_path / "by-hand.png", picture(81)[0])])
-    STEPS["import"](Work(store, "", {"study": tiny_study}))
+    load_step("import")(Work(store, "", {"study": tiny_study}))
     query = "SELECT r.run FROM readings r JOIN cases c ON c.id = r.case_id WHERE c.name = 'by-hand.png'"
     assert store.query(query) == [{"run": fit}]
 
@@ -66,6 +66,6 @@ def test_a_file_that_ends_the_process_is_left_out_at_last(watched, clock, monkey
     monkeypatch.setattr(take, "add_cases", end)
     for _ in range(take.TRIES):
         with pytest.raises(Ended):
-            STEPS["import"](Work(store, "", {"study": study}))
-    STEPS["import"](Work(store, "", {"study": study}))
+            load_step("import")(Work(store, "", {"study": study}))
+    load_step("import")(Work(store, "", {"study": study}))
     assert "crashed the process" in watch.get_watch(store, study)["left_out"][0]["note"]

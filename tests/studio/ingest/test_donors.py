@@ -12,7 +12,7 @@ from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.clusters.library import open_map
 from core.studio.ingest import donors as donor_pool
 from core.studio.ingest import studies
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.medmix import preview as medmix_view
 from core.studio.medmix.preview import Samples
 from core.studio.runs import records as runs
@@ -103,9 +103,9 @@ def test_a_map_shows_them(two):
     run = runs.create_run(two, "tiny", "pretrain", "pmsacl", config)
     save_encoder(build_encoder(EncoderConfig(arch=ARCH)), runs.run_folder(two, run))
     asked = MapConfig(method="pca", feature="projected", points=PointsConfig(mixed=4)).to_dict()
-    key = STEPS["embed"](Work(two, run, {"config": asked, "device": "cpu"}))
+    key = load_step("embed")(Work(two, run, {"config": asked, "device": "cpu"}))
     mixed = np.asarray(open_map(two, key).points.mixed_images())
     assert len(mixed) == 3 * 4 and is_blue(mixed).any(axis=(1, 2)).all()
     studies.delete_study(two, "blue")
     with pytest.raises(ValueError, match="no study 'blue'"):
-        STEPS["embed"](Work(two, run, {"config": {**asked, "seed": 1}, "device": "cpu"}))
+        load_step("embed")(Work(two, run, {"config": {**asked, "seed": 1}, "device": "cpu"}))

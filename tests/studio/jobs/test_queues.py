@@ -10,7 +10,7 @@ from core.studio.incoming import watch
 from core.studio.ingest import cache, studies
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
 from core.studio.training import live
@@ -79,7 +79,7 @@ def test_cases_that_come_while_a_run_is_scored_for_the_first_time(store, tiny_st
         return found
 
     monkeypatch.setattr(pipeline, "score_run", scoring)
-    STEPS["score"](Work(store, fit, {"device": "cpu", "steady": False}))
+    load_step("score")(Work(store, fit, {"device": "cpu", "steady": False}))
     late = "SELECT 1 FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.name = 'late.png'"
     assert len(store.query(late, [fit])) == 1
     assert incoming.chosen_run(store, tiny_study, fit) == fit, "it has its scale now"

@@ -162,7 +162,7 @@ def test_the_sentence_is_written_when_there_is_room_for_a_line(store, training, 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(jobs, "end", end)
-    monkeypatch.setitem(worker.STEPS, "pretrain", full)
+    monkeypatch.setattr(worker.steps, "load_step", lambda name: full)
     monkeypatch.setattr(worker._terminated, "wait", lambda seconds: False)
     worker.run_queue(store)
     assert jobs.get_job(store, job)["error"].startswith("The disk is full")

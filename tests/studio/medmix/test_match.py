@@ -16,7 +16,7 @@ from core.studio.db.limits import TooMuch
 from core.studio.db.store import NotFound
 from core.studio.ingest import uploads
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.medmix import match, presets
 from core.studio.runs import marks, pipeline
 from core.studio.runs import records as runs
@@ -38,7 +38,7 @@ def cases(store, study: str, count: int) -> tuple[int, ...]:
 def worked(store, study: str, count: int = 4, should_stop=lambda: False, **asked) -> str:
     """A search for lesions of a study, done by this process; its id."""
     begun = match.begin(store, match.Asked(study, cases(store, study, count), **{"tries": 6, **asked}), start=False)
-    STEPS["match"](Work(store, "", {"match": begun["match"]}, should_stop=should_stop))
+    load_step("match")(Work(store, "", {"match": begun["match"]}, should_stop=should_stop))
     return begun["match"]
 
 
@@ -68,7 +68,7 @@ def test_cancelled_it_keeps_the_best_and_resumed_it_goes_on_from_there(store, ti
     assert not state["done"] and 1 <= state["tries"] < 8
     assert len(match.save(store, row["id"], "half")["config"]["matched"]) == 4
     store.execute("UPDATE matches SET asked = json_set(asked, '$.tries', 3) WHERE id = ?", [row["id"]])
-    STEPS["match"](Work(store, "", {"match": row["id"]}))
+    load_step("match")(Work(store, "", {"match": row["id"]}))
     again = match.get(store, row["id"])["state"]
     assert again["done"] and again["seconds"] > state["seconds"] and again["after"] <= state["before"]
 
@@ -144,7 +144,7 @@ def test_the_verb_saves_a_preset_that_a_training_takes(store, tiny_study, tmp_pa
 
     def here(args, store, job, title):
         row = jobs.get_job(store, job)
-        STEPS["match"](Work(store, "", row["chain"][0]["args"]))
+        load_step("match")(Work(store, "", row["chain"][0]["args"]))
         return row
 
     monkeypatch.setattr(training, "follow", here)
@@ -188,7 +188,7 @@ def test_a_lesion_outlined_on_a_dropped_image_is_matched_and_only_its_outline_is
     token = drop(store, image, "DOE_JANE.png")
     drawn = match.outlined(store.home, token, "DOE_JANE.png", outline)
     begun = match.begin(store, match.Asked(tiny_study, (), tries=2, drawn=(drawn,)), start=False)
-    STEPS["match"](Work(store, "", {"match": begun["match"]}))
+    load_step("match")(Work(store, "", {"match": begun["match"]}))
     found = match.get(store, begun["match"])
     assert found["asked"] == match.Asked(tiny_study, (), tries=2, drawn=(drawn,)) and found["state"]["done"]
     assert found["state"]["config"]["matched"] == [drawn.sha256] and "Matched to 1 lesion:" in found["state"]["note"]
@@ -204,7 +204,7 @@ def test_a_dropped_image_that_is_gone_is_asked_for_again(store, tiny_study):
     begun = match.begin(store, both, start=False)
     uploads.discard(store.home, token)
     with pytest.raises(ValueError, match="drop it again"):
-        STEPS["match"](Work(store, "", {"match": begun["match"]}))
+        load_step("match")(Work(store, "", {"match": begun["match"]}))
     with pytest.raises(ValueError, match="different lesions"):
         match.Asked(tiny_study, (), drawn=(drawn, drawn))
 

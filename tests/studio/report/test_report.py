@@ -20,7 +20,7 @@ from core.engine.registry import DETECTORS
 from core.engine.training.pretrain import PRETRAIN_PRESETS
 from core.studio.db.store import NotFound
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.steps import STEPS, Work, is_long
+from core.studio.jobs.steps import STEPS, Work, load_step
 from core.studio.report import board as reports
 from core.studio.report import cells
 from core.studio.report.arms import Arm
@@ -133,14 +133,14 @@ def test_a_report_is_queued_paused_between_cells_and_gone_on_with(store, tiny_st
     """The job's step as a worker calls it, asked to stop after the first cell."""
     asked = {"study": tiny_study, "tables": ["detection"], "rows": ["DAE"], "seeds": [0, 1], "size": 32}
     asked |= {"budget": "quick", "protocol": "paper", "device": "cpu", "bootstrap": 0, "out": str(tmp_path)}
-    assert is_long("report")
+    assert STEPS["report"].long
     monkeypatch.setitem(DAE.presets, "quick", DAEConfig(steps=2, width=4, batch=4))
     seen: list = []
     with pytest.raises(Stopped):
-        STEPS["report"](Work(store, "", asked, seen.append, lambda: bool(seen)))
+        load_step("report")(Work(store, "", asked, seen.append, lambda: bool(seen)))
     assert seen[-1]["step"] == 1 and seen[-1]["steps"] == 2 and not (tmp_path / "report.html").exists()
     first = [r["id"] for r in list_runs(store, tiny_study) if r["status"] == "done"]
-    STEPS["report"](Work(store, "", asked, seen.append))
+    load_step("report")(Work(store, "", asked, seen.append))
     assert (tmp_path / "report.html").exists() and seen[-1]["message"].startswith("Written: report.html")
     assert str(tmp_path) not in seen[-1]["message"]
     assert set(first) < {r["id"] for r in list_runs(store, tiny_study) if r["status"] == "done"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from core.studio.ingest.studies import import_study
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.review import cases
 from core.studio.review.exports.tables import export_csv
 from core.studio.runs import certainty, explained, pipeline
@@ -33,7 +33,7 @@ def scored(store, tmp_path):
     fit = pipeline.create_fit(store, encoder, "padim", {"channels": 20})
     pipeline.pretrain_run(store, encoder)
     pipeline.fit_run(store, fit, "cpu")
-    STEPS["score"](Work(store, fit, {"device": "cpu"}))
+    load_step("score")(Work(store, fit, {"device": "cpu"}))
     return fit
 
 
@@ -50,7 +50,7 @@ def test_scoring_says_how_steady_each_reading_is(store, scored):
         assert steady["flagged"][0] == bool(row["flagged_roi"])
         assert steady["percentile"][0] == pytest.approx(row["percentile_roi"], abs=0.01)
     assert any(s["sd"] > 0 for s in kept)
-    STEPS["score"](Work(store, scored, {"device": "cpu", "steady": False}))
+    load_step("score")(Work(store, scored, {"device": "cpu", "steady": False}))
     assert "steady" not in _extra(store, scored, rows[0]["case_id"])
 
 

@@ -8,7 +8,7 @@ import pytest
 from core.engine.backbones import embed
 from core.engine.backbones.encoder import load_encoder
 from core.studio.ingest.cache import load_arrays
-from core.studio.jobs.steps import STEPS, Work
+from core.studio.jobs.steps import Work, load_step
 from core.studio.runs import explained, look, pooled
 from core.studio.runs import records as runs
 from tests.conftest import ARCH
@@ -26,7 +26,7 @@ def passes(monkeypatch):
 def encoder(store, tiny_study):
     """The run of an untrained encoder."""
     run = look.create_untrained(store, tiny_study, 32, init="random", arch=ARCH)
-    STEPS["pretrain"](Work(store, run, {"device": "cpu"}))
+    load_step("pretrain")(Work(store, run, {"device": "cpu"}))
     return run
 
 
@@ -36,9 +36,9 @@ def test_a_look_passes_each_image_once(store, tiny_study, encoder, passes, detec
     fit = look.create_fit(store, encoder, detector)
     *steps, embedding = look.look_steps(store, {"encoder": encoder, "fit": fit}, evaluate=False, device="cpu")
     for step in steps:
-        STEPS[step["step"]](Work(store, step["run"], step["args"]))
+        load_step(step["step"])(Work(store, step["run"], step["args"]))
     passes.clear()
-    STEPS["embed"](Work(store, encoder, embedding["args"]))
+    load_step("embed")(Work(store, encoder, embedding["args"]))
     explained.add_nearest(store, fit, "cpu")
     assert passes == [], "the map and the neighbours take what scoring kept"
     query = "SELECT json_extract(extra, '$.nearest') AS n FROM readings WHERE run = ?"
