@@ -267,12 +267,14 @@ class Detector(nn.Module, abc.ABC):
         """
 
     def fill(self, tensors: dict[str, Tensor]) -> Self:
-        """Loads tensors by name, except those of inner encoders and detectors. Raises ValueError if one is missing."""
-        missing, unknown = self.load_state_dict(tensors, strict=False)
-        wrong = [*unknown, *(n for n in missing if not any(n.startswith(f"{name}.") for name in self._within()))]
+        """Loads tensors by name, except those of inner encoders and detectors. Raises ValueError if one does not fit."""
+        state = self.state_dict()
+        missing = [n for n in state if n not in tensors and not any(n.startswith(f"{w}.") for w in self._within())]
+        wrong = [n for n in tensors if n not in state or state[n].shape != tensors[n].shape] + missing
         if wrong:
             title = DETECTORS.title(self.name)
             raise ValueError(f"this {title} was saved with another configuration ({wrong[0]}); fit it again")
+        self.load_state_dict(tensors, strict=False)
         return self
 
 

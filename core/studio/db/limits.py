@@ -1,7 +1,7 @@
 """All limits on what readers may store or do at once, with their error messages.
 
 Limits are checked where they apply: rows are counted in the transaction that adds one (`demand` inside `Store.write`),
-streams and connections under the lock that admits them. Limits on request sizes are in app/access/limits.py.
+streams and connections under the lock that admits them. Limits on request sizes are in app/access/guard.py.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> n
         r["case_id"]: r["s"]
         for r in store.query(f"SELECT case_id, {column} AS s FROM readings WHERE run = ?", [run_id])
     }
-    missing = [int(c) for c in case_ids if int(c) not in scores]
+    missing = [int(c) for c in case_ids if scores.get(int(c)) is None]
     if missing:
         raise ValueError(f"{run_id} has no reading of {len(missing)} of the {len(case_ids)} cases: score it first")
     return np.array([scores[int(c)] for c in case_ids])

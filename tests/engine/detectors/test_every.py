@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import ClassHead, build_encoder
@@ -146,6 +147,20 @@ def test_save_and_load(name, fit, tmp_path):
     assert all(torch.equal(value, state[key]) for key, value in again.state_dict().items())
     again.save(tmp_path / "again")
     assert {p.name for p in (tmp_path / "again").iterdir()} == {p.name for p in tmp_path.iterdir()} - {"again"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["igd", "lesion-head", "dae"])
+@pytest.mark.parametrize("change", ["shape", "name", "gone"])
+def test_a_tensor_that_does_not_fit_is_refused_in_words(name, change, fit, tmp_path):
+    fit(name).save(tmp_path)
+    file = tmp_path / f"{name}.safetensors"
+    tensors = load_file(file)
+    key = max(tensors, key=lambda key: tensors[key].numel())
+    tensor = tensors.pop(key)
+    save_file(tensors | {"shape": {key: tensor[:1].clone()}, "name": {"other": tensor}, "gone": {}}[change], file)
+    with pytest.raises(ValueError, match="saved with another configuration"):
+        DETECTORS.get(name).load(tmp_path)
 
 
 @pytest.mark.slow
