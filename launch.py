@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Entry point. `python launch.py` prepares the environment and opens the page; `launch.py --help` lists the verbs.
 
-Only Python's standard library is used here: the interpreter may have nothing else. If it lacks what requirements.txt
-lists, `.venv` is created and filled once, and the command continues in it.
+This file uses only the standard library, because the interpreter may have no other packages. If packages that
+requirements.txt lists are missing, they are installed into a new `.venv` once, and the command continues there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOM = 10  # GB needed during an installation of torch with its CUDA libraries; 
 
 
 class Cannot(Exception):
-    """Raised with a sentence that says what is wrong and what to do."""
+    """Raised if the environment cannot be prepared; the message says what is wrong and what to do."""
 
 
 def say(text):
@@ -36,7 +36,7 @@ def requirements(*parts):
 
 
 def lacking(file):
-    """Returns the lines of a requirements file that this interpreter does not meet (only >= and ~= are understood)."""
+    """Returns the lines of a requirements file that the installed packages do not meet; only >= and ~= are checked."""
     missing = []
     with open(file, encoding="utf-8") as lines:
         for line in lines:
@@ -66,7 +66,7 @@ def stamp(file):
 
 
 def run(command, why):
-    """Runs a command, its output on stderr; raises Cannot with `why` when it fails."""
+    """Runs a command, sending its output to stderr. Raises Cannot with the message `why` if it fails."""
     try:
         if subprocess.call(command, stdout=sys.stderr) == 0:
             return
@@ -91,7 +91,7 @@ def make_venv():
 
 
 def install(file):
-    """Installs a requirements file into .venv, unless that is done already. An interrupted installation is repeated."""
+    """Installs a requirements file into .venv, unless this version of it was installed completely before."""
     if os.path.exists(stamp(file)):
         return
     say(f"Installing {os.path.relpath(file, ROOT)} (once; this needs the network)")
@@ -110,7 +110,7 @@ def project_stamp():
 
 
 def install_project():
-    """Installs the project itself, as links to its files, so that programs in .venv can import pmsacl_studio."""
+    """Installs the project in editable mode, so that programs in .venv can import pmsacl_studio."""
     if os.path.exists(project_stamp()):
         return
     pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "-q", "--no-deps", "-e", ROOT]
@@ -128,7 +128,7 @@ def reenter(argv):
 
 
 def prepare(argv):
-    """Makes sure that all requirements can be imported; does not return if that takes another interpreter."""
+    """Installs missing requirements; if .venv is needed, restarts the command there and does not return."""
     needed = [requirements()] + ([requirements("tests")] if argv[:1] == ["test"] else [])
     if os.environ.get(INSIDE) != "1" or "test" in argv[:1]:
         ours = os.path.realpath(sys.prefix) == os.path.realpath(VENV)

@@ -26,14 +26,14 @@ BEARER = "bearer "
 
 
 def token_of(request) -> str:
-    """Returns the token that a program sends (`Authorization: Bearer ...`); "" without one."""
+    """Returns the access token in the request's header `Authorization: Bearer ...`, or "" if there is none."""
     header = str((getattr(request, "headers", None) or {}).get("authorization") or "")
     return header[len(BEARER) :].strip() if header.lower().startswith(BEARER) else ""
 
 
 @dataclass
 class Context:
-    """State shared by the server's parts, one per server. Building the page sets `demo`."""
+    """Holds the state that a server's routes and page share; each server has one. `build_page` sets `demo`."""
 
     home: Any
     single_user: bool = True
@@ -44,15 +44,15 @@ class Context:
     _held: dict[type, Any] = field(default_factory=dict, repr=False)
 
     def store(self):
-        """Returns the store, opened once; it manages one SQLite connection per thread."""
+        """Returns the store, which is opened on first use; it manages one SQLite connection per thread."""
         if self._store is None:
             self._store = opening.open(self.home)
         return self._store
 
     def held(self, kind: type[T], *arguments: Any) -> T:
-        """Returns the server's only instance of a class that keeps state between requests.
+        """Returns the server's only instance of `kind`, a class that keeps state between requests.
 
-        It is created on first use.
+        It is created from `arguments` on first use.
         """
         with _LOCK:
             if kind not in self._held:
@@ -67,9 +67,9 @@ class Context:
         return self.signed_in(request)
 
     def signed_in(self, request) -> str | None:
-        """Returns the reader who is signed in now, or None if the request's session or token has ended.
+        """Returns the name of the reader who is signed in now, or None if the session or token has ended.
 
-        Unlike `user_of` it checks at each call, which requests that last long need.
+        Unlike `user_of`, it checks again on every call, as long requests such as event streams need.
         """
         if self.single_user:
             return SINGLE_USER
@@ -79,14 +79,14 @@ class Context:
         return self.sessions.name_of(cookies.get(self.sessions.COOKIE))
 
     def reading(self, request, **asked) -> AbstractContextManager[RequestContext]:
-        """Opens a read transaction and yields the request's context (core/studio/review/context.py).
+        """Returns a context manager that opens a read transaction and yields the request's RequestContext.
 
-        asked: `study`, `run`, and `number` (the case number on the page) or `case_id`, as far as the request has them.
+        asked: `study`, `run`, and `number` (the case number on the page) or `case_id`; see `RequestContext.read`.
         """
         return context.reading(self.store(), self.user_of(request) or "", single_user=self.single_user, **asked)
 
     def writing(self, request, **asked) -> AbstractContextManager[RequestContext]:
-        """Opens a write transaction and yields the context as `reading` does; it stays valid until the commit."""
+        """Returns a context manager that opens a write transaction and yields the RequestContext, as `reading` does."""
         return context.writing(self.store(), self.user_of(request) or "", single_user=self.single_user, **asked)
 
     def demand(self, request, right: str) -> str:
@@ -112,22 +112,22 @@ class Context:
             yield lambda ids: owners.set_owner(store, kind, ids, reader)
 
     def administers(self, reader: str) -> bool:
-        """Says whether the reader is an administrator."""
+        """Returns whether the reader is an administrator."""
         return people.rights(self.store(), reader, self.single_user)["administer"]
 
     def demand_root(self, path: str) -> None:
-        """Raises NotNamed unless `path` lies in a folder of this machine that may be imported from."""
+        """Raises NotNamed if readers sign in and `path` lies outside the folders that `roots add` allows."""
         roots.demand(self.store(), path, self.single_user)
 
     def files_of(self, reader: str) -> Any:
-        """Returns the folders whose files an administrator may name (`ingest.roots.Within`); None for other readers."""
+        """Returns the folders from which an administrator may use files (`roots.Within`), or None for other readers."""
         return roots.allowed(self.store(), self.single_user) if self.administers(reader) else None
 
     @staticmethod
     def asset(path: str) -> str:
-        """Returns the address of a file below app/static or app/widgets.
+        """Returns the URL of a file in app/static or app/widgets. path: relative to app.
 
-        It contains the file's version, so browsers may cache it permanently.
+        The URL contains a hash of the file's content, so browsers may cache it permanently.
         """
         digest = hashlib.sha256((APP / path).read_bytes()).hexdigest()[:10]
         return f"./page/{path}?v={digest}"

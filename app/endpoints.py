@@ -27,13 +27,13 @@ INSIDE = "http://localhost"
 
 
 class Routes:
-    """Calls the server's own routes from inside it."""
+    """Calls the server's own routes within the process, with the caller's credentials."""
 
     def __init__(self) -> None:
         self.server: FastAPI | None = None  # set later: the page is part of the server
 
     async def ask(self, request: gr.Request, method: str, path: str, **given: Any) -> httpx.Response:
-        """Calls a route and returns its answer. Raises gr.Error with the route's sentence if it refuses."""
+        """Calls a route and returns its response. Raises gr.Error with the route's message on an error status."""
         assert self.server is not None
         head = {name: request.headers[name] for name in CARRIED if name in request.headers}
         inside = httpx.ASGITransport(app=self.server)
@@ -48,12 +48,12 @@ class Routes:
         return answer
 
     async def get(self, request: gr.Request, path: str, **asked: Any) -> dict[str, Any]:
-        """Returns the answer of a GET route; arguments that are None are not sent."""
+        """Returns the JSON answer of a GET route without `ok`; query parameters that are None are not sent."""
         answer = await self.ask(request, "GET", path, params={k: v for k, v in asked.items() if v is not None})
         return _content(answer.json())
 
     async def post(self, request: gr.Request, path: str, **body: Any) -> dict[str, Any]:
-        """Returns the answer of a POST route."""
+        """Returns the JSON answer of a POST route without `ok`; `body` is sent as JSON."""
         return _content((await self.ask(request, "POST", path, json=body)).json())
 
 
@@ -105,7 +105,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         return await routes.get(request, "/api/training/runs", study=study)
 
     async def score_image(image: str, run: str, request: gr.Request, heat_map: bool = False) -> dict[str, Any]:
-        """Score an image that belongs to no study with a fitted detector; nothing is stored.
+        """Score an image with a fitted detector. The image belongs to no study, and nothing is stored.
 
         Parameters:
             image: bytes of an image file (PNG, JPEG, TIFF, DICOM) as base64
@@ -115,7 +115,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         return await routes.post(request, "/api/programs/score", image=image, run=run, heat_map=heat_map)
 
     async def explain(case: int, run: str, request: gr.Request, heat_map: bool = False) -> dict[str, Any]:
-        """Explain the score of a case: its nearest normal images and, if the detector has one, its most abnormal patch.
+        """Explain the score of a case: its nearest normal images and, if it compares patches, its most abnormal one.
 
         Parameters:
             case: the case's number in the worklist
@@ -145,7 +145,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         limit: int = 50,
         cursor: str = "",
     ) -> dict[str, Any]:
-        """Return a page of a study's worklist as the reader sees it, by default the most urgent cases first.
+        """Return a page of a study's worklist as the reader sees it, by default the highest percentile first.
 
         Parameters:
             study: the study's id
@@ -220,7 +220,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         return await routes.post(request, "/api/training/start", **body)
 
     async def job(study: str, request: gr.Request) -> dict[str, Any]:
-        """List the jobs of a study, stage by stage, and the seconds until all are done.
+        """List the jobs of a study, stage by stage, and the estimated seconds until all are done.
 
         Parameters:
             study: the study's id
@@ -240,7 +240,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
 
 
 def add_endpoints(routes: Routes) -> None:
-    """Adds each function as an endpoint, inside `gr.Blocks`.
+    """Adds the endpoints to the page; must be called inside `gr.Blocks`.
 
     They bypass Gradio's queue, which runs one call at a time; the routes limit simultaneous requests themselves.
     """

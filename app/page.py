@@ -49,7 +49,7 @@ FULL = ("clusters", "review")  # they fill the window; the bar above them carrie
 
 
 def head() -> str:
-    """Returns the page's head, needed before the first paint: colours, style sheets, the page's script."""
+    """Returns the HTML of the page's head: colours, style sheets, the import map and the page's scripts."""
     shared = sorted(
         (APP / "static").rglob("*.css"), key=lambda p: (p.parent.name != "vendor", p.name != "studio.css", p)
     )
@@ -77,7 +77,7 @@ def widget(name: str, **props: Any) -> gr.HTML:
     """Makes the component of a hand-written widget from app/widgets/NAME: NAME.html is its frame, NAME.js runs it.
 
     NAME.js is an ES module that exports `mount(element, studio, props)`. The frame is static: Python never re-renders
-    it, so canvas, sliders and selection stay. The page's head links its style sheet NAME.css.
+    it, so canvas, sliders and selection keep their state. The page's head links NAME.css. props: passed on as JSON.
     """
     frame = (APP / "widgets" / name / f"{name}.html").read_text()
     encoded = html.escape(json.dumps(props), quote=True)
@@ -131,7 +131,7 @@ def _renew(ctx: Context):
 
 
 class Page(gr.Blocks):
-    """Gradio's page, whose functions reveal no internal details when they fail: every call goes through this class.
+    """Gradio's Blocks, but error messages of its functions reveal no internal details.
 
     home: the folder that holds errors.log.
     """
@@ -139,9 +139,9 @@ class Page(gr.Blocks):
     home: Path
 
     async def preprocess_data(self, block_fn: Any, *given: Any, **named: Any) -> Any:
-        """Prepares a function's values as Gradio does, but with our own message if they do not fit.
+        """Prepares a function's inputs as Gradio does. Raises gr.Error with a neutral message if they are invalid.
 
-        Gradio's message would name objects, types and choices.
+        Gradio's message would reveal objects, types and choices.
         """
         try:
             return await super().preprocess_data(block_fn, *given, **named)
@@ -149,7 +149,7 @@ class Page(gr.Blocks):
             raise gr.Error(f"These are not the values that {block_fn.name} takes.", print_exception=False) from None
 
     async def process_api(self, block_fn: Any, *given: Any, **named: Any) -> dict[str, Any]:
-        """Calls a function as Gradio does; unexpected errors are written to errors.log."""
+        """Calls a function as Gradio does. Logs an unexpected error in errors.log and raises gr.Error instead."""
         try:
             return await super().process_api(block_fn, *given, **named)
         except gr.Error:
@@ -160,7 +160,7 @@ class Page(gr.Blocks):
 
 
 def build_page(ctx: Context) -> gr.Blocks:
-    """Builds the page as Gradio's Blocks."""
+    """Builds the page as Gradio's Blocks, with its endpoints, and sets `ctx.demo` to it."""
     with Page(title="PMSACL Studio", fill_width=True, analytics_enabled=False, delete_cache=(3600, 3600)) as demo:
         demo.home = Path(ctx.home.path)
         ctx.demo = demo

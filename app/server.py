@@ -106,7 +106,7 @@ def build(home, single_user: bool = True) -> FastAPI:
 
 
 def free_port(host: str, wanted: int) -> int:
-    """Returns `wanted` if that port is free, else any free one. Raises ValueError if `host` is not this machine."""
+    """Returns `wanted` if that port is free, else any free one. Raises ValueError if `host` cannot be listened on."""
     for port in (wanted, 0):
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -148,9 +148,9 @@ class _Server(uvicorn.Server):
 def config_of(server: FastAPI, host: str, port: int, proxy: bool) -> uvicorn.Config:
     """Returns uvicorn's configuration.
 
-    proxy: whether a proxy on this machine names the client in X-Forwarded-For. Without one the header is not trusted,
-    because a program on this machine could give each password guess a different address and avoid the waits after
-    wrong ones.
+    proxy: whether a proxy on this machine sends the client's address in X-Forwarded-For. Without a proxy the header is
+    ignored: a local program could use it to send each password guess from another address and so avoid the delays
+    after wrong ones.
     """
     return uvicorn.Config(
         server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2, proxy_headers=proxy,
@@ -174,9 +174,9 @@ def serve(
 ) -> None:
     """Builds and runs the server until it is interrupted or receives SIGTERM or SIGHUP.
 
-    `ready(url)` is called once the address is known. At the end the demo's jobs are paused until the next start (with
-    `stop_jobs` all jobs), and `say(text)` receives a line on the jobs that still run and how to stop them. The process
-    exits here, with status 0, if an embedding is still being computed. Raises ValueError if the host is not allowed.
+    `ready(url)` is called once the address is known; if `port` is taken, a free one is used. At the end the demo's jobs
+    are paused until the next start (`stop_jobs`: all others too), and `say` receives a line on this. If an embedding is
+    still being computed, the process exits here (status 0). proxy: see `config_of`. Raises ValueError for a bad `host`.
     """
     if single_user and host not in LOOPBACK:
         raise ValueError(f"without sign-in the studio listens on this machine only; give --readers to use {host}")
@@ -230,7 +230,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=7860)
     parser.add_argument("--readers", action="store_true", help="readers sign in with their accounts")
     parser.add_argument("--stop-jobs", action="store_true", help="when it is closed, pause all jobs at a checkpoint")
-    parser.add_argument("--proxy", action="store_true", help="a proxy on this machine stands before it")
+    parser.add_argument("--proxy", action="store_true", help="requests come from a proxy on this machine")
     args = parser.parse_args()
     serve(
         args.home, args.host, args.port, not args.readers, lambda url: print(url, flush=True), args.stop_jobs,

@@ -70,7 +70,7 @@ MONO = ("ui-monospace", "SFMono-Regular", "DejaVu Sans Mono", "Consolas", "monos
 
 
 def variables() -> str:
-    """Returns the tokens as CSS custom properties; the page's script sets the theme by `data-theme` on the root."""
+    """Returns CSS that declares the tokens as custom properties; `data-theme` on the root element selects the theme."""
 
     def declared(palette: dict[str, str], name: str) -> str:
         tokens = {**palette, **{f"series-{i}": colour for i, colour in enumerate(SERIES[name])}}
@@ -84,7 +84,7 @@ def variables() -> str:
 
 
 def theme() -> gr.themes.Base:
-    """Makes Gradio's theme: both of its modes use the page's tokens, which follow the selected theme."""
+    """Builds Gradio's theme from the tokens; its two modes are equal, because the tokens follow the selected theme."""
     p = {name: f"var(--{name.replace('_', '-')})" for name in DARK}
     shades = ["text"] * 3 + ["dim"] * 2 + ["edge"] * 2 + ["line", "raised", "panel", "ground"]
     blues = ["accent"] * 6 + ["fill_hover"] + ["fill"] * 3 + ["chosen"]

@@ -41,12 +41,12 @@ USED = {
     *("queue/join", "queue/data", "run/predict", "startup-events", "info", "app_id", "reset", "cancel"),
     *("mcp", "mcp/"),  # tools for programs: app/endpoints.py
 }
-"""What the page and programs ask of Gradio, below GRADIO. All else is closed: uploads, files, calls by name."""
+"""Paths below GRADIO that the page and programs use. All others are closed: uploads, files, calls by name."""
 BUILT = "/assets/"  # Gradio's scripts and style sheets: each version has its own file name
 
 
 class Guard:
-    """ASGI middleware around the whole application."""
+    """ASGI middleware that checks every request and adds headers to every answer. head: HTML for Gradio's page."""
 
     def __init__(self, app, ctx, head: str):
         self.app = app
@@ -179,11 +179,11 @@ _STYLE = re.compile(rb"<style[^>]*>(.*?)</style>", re.DOTALL)
 _SCRIPT = re.compile(rb"<script\b([^>]*>.*?</script)", re.DOTALL | re.IGNORECASE)
 
 ANSWER_POLICY = f"default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; {_FRAMES}"
-"""The policy of data, pictures, scripts and style sheets: opened directly, none of them runs anything."""
+"""The content security policy of all answers except pages; opened directly, they run no scripts."""
 
 
 def policy_of_page(html: bytes) -> str:
-    """Returns the policy of one of our own pages: scripts only from our files, and the style elements in the page."""
+    """Returns the content security policy of one of the studio's own pages; it allows the page's style elements."""
     digests = (base64.b64encode(hashlib.sha256(s).digest()).decode() for s in _STYLE.findall(html))
     styles = " ".join(f"'sha256-{d}'" for d in digests)
     sources = f"script-src 'self'; style-src 'self' {styles}".strip()
@@ -191,13 +191,13 @@ def policy_of_page(html: bytes) -> str:
 
 
 def policy_of_gradio(nonce: str) -> str:
-    """Returns the policy of Gradio's page, whose script elements carry the nonce."""
+    """Returns the content security policy of Gradio's page, whose script elements carry `nonce`."""
     sources = f"script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
     return f"default-src 'self'; {sources}; {_DATA}; {_FRAMES}"
 
 
 def with_nonce(html: bytes, nonce: str) -> bytes:
-    """Adds the nonce to each script element of a page; the elements' content is unchanged."""
+    """Returns the page with the nonce added to each script element; the elements' content is unchanged."""
     return _SCRIPT.sub(rb'<script nonce="%s"\1' % nonce.encode(), html)
 
 
@@ -228,12 +228,12 @@ def _size_sentence(limit: int) -> str:
 
 
 def too_large(limit: int) -> JSONResponse:
-    """Returns a 413 answer with a sentence; the connection closes, because the rest of the body is not read."""
+    """Returns a 413 answer that names `limit` (bytes) and closes the connection, as the body is not read to its end."""
     return JSONResponse({"ok": False, "error": _size_sentence(limit)}, 413, {"Connection": "close"})
 
 
 class BodyLimit:
-    """Counts a request's body: beyond the limit the application sees a disconnect and the client gets 413."""
+    """Limits a request's body: beyond the limit the application sees a disconnect and the client gets status 413."""
 
     def __init__(self, scope, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]):
         self._scope, self._receive, self._send = scope, receive, send
@@ -241,7 +241,7 @@ class BodyLimit:
         self._size, self._answered, self._refused = 0, False, False
 
     def declared_too_large(self, length: str | None) -> bool:
-        """Says whether the request's Content-Length is too large or not a number."""
+        """Returns whether the request's Content-Length is too large or not a number."""
         return length is not None and (not length.isdecimal() or int(length) > self._limit)
 
     async def receive(self) -> Message:
@@ -261,7 +261,7 @@ class BodyLimit:
             await self.refuse()
 
     async def run(self, app) -> None:
-        """Runs the application while counting the request's body."""
+        """Runs the application, and answers with 413 if the request's body exceeds the limit."""
         try:
             await app(self._scope, self.receive, self.send)
         except ClientDisconnect:

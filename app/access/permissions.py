@@ -41,9 +41,9 @@ async def studio(request: Request) -> Context:
 
 
 class May(SecurityBase):
-    """Dependency that yields the reader's name. Raises NotAllowed or Hidden unless the reader has the role.
+    """A dependency that returns the reader's name. Raises NotAllowed or Hidden unless `role` permits the request.
 
-    kind, parameter: for OWNER, the kind of thing (core/studio/db/owners.py) and the path parameter that names it.
+    kind, parameter: for OWNER, the kind of item (core/studio/db/owners.py) and the path parameter with its id.
     """
 
     scheme_name = "session"
@@ -100,7 +100,7 @@ def _signed_in(request: Request) -> str:
 
 
 def owner_of(kind: str, parameter: str) -> Any:
-    """Returns the dependency that permits only the owner of the thing that a route changes, or an administrator."""
+    """Returns the dependency that permits administrators and the owner of the `kind` whose id is in `parameter`."""
     return Security(May(OWNER, kind, parameter), scopes=[f"{OWNER} of the {kind}"])
 
 
@@ -123,7 +123,7 @@ def permission_of(route: APIRoute) -> May | None:
 
 
 def closed(routes: Iterable[APIRoute], in_session: bool) -> list[str]:
-    """Lists the GET routes that are closed to blind readers: their paths as regular expressions.
+    """Returns the paths of the GET routes that are closed to blind readers, as regular expressions.
 
     in_session: whether the reader has an open blind session, which closes routes for overseers as well.
     """

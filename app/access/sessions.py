@@ -1,4 +1,4 @@
-"""Sign-in cookies, signed with the home's key: the session's secret, and the token of a browser known to a reader.
+"""Sign-in cookies, signed with the home's key: the session, and a mark of browsers from which a reader signed in.
 
 Sessions are stored in the database (core/studio/review/people.py), so that they can be ended at any time.
 """
@@ -34,7 +34,7 @@ def read_key(path: Path) -> bytes:
 
 
 class Sessions:
-    """Creates, reads and ends the session cookies of one home."""
+    """Creates, reads and ends the session cookies of one home; a session lasts `hours` hours."""
 
     COOKIE = "pmsacl_session"
     KNOWN = "pmsacl_known"  # kept after signing out: see app/access/sign_in.py
@@ -74,7 +74,7 @@ class Sessions:
         return str(self._known.dumps([name, mark, secrets.token_urlsafe(12)]))
 
     def known_browser(self, cookie: str | None, name: str) -> str | None:
-        """Returns the browser's token if `name` has signed in from it before, else None."""
+        """Returns the token in a `mark_browser` cookie; None unless it is valid for `name` and the current password."""
         try:
             cookie_values = self._known.loads(cookie or "", max_age=KNOWN_DAYS * 86400)
         except BadSignature:  # also if expired

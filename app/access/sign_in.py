@@ -1,4 +1,4 @@
-"""Signing in and out, one's own password, and one's own access tokens. Sessions: app/access/sessions.py.
+"""Pages to sign in and out, to change one's password and to manage access tokens. Sessions: app/access/sessions.py.
 
 Guesses are slowed down: each wrong password makes the next wait longer, for that address and account. A stranger's
 guesses never lock out the account's owner: they count against the stranger's address, and a browser from which the
@@ -72,9 +72,9 @@ def _filled(form: str, **values: object) -> str:
 def form_page(
     title: str, form: str, status: int = 200, headers: dict | None = None, rows: str = "", **values: object
 ) -> HTMLResponse:
-    """Returns the page of a form: its {placeholders} filled with `values`, in the frame that all these pages share.
+    """Returns a page with `form`, its {placeholders} replaced by `values`, which are escaped as HTML.
 
-    rows: HTML to insert as the form's rows.
+    rows: HTML that replaces <!--rows-->, not escaped. status, headers: of the response.
     """
     inner = _filled(form, **values).replace("<!--rows-->", rows)
     text = FRAME.replace("/*variables*/", variables()).replace("<!--title-->", title).replace("<!--form-->", inner)
@@ -228,7 +228,7 @@ Answer = TypeVar("Answer", bound=Response)
 
 
 class Door:
-    """Checks passwords and issues the sign-in cookies. `attempts` and `pool`: new ones unless given."""
+    """Checks passwords and issues the sign-in cookies. `attempts` and `pool` are created unless given."""
 
     def __init__(self, ctx: Context, attempts: Attempts | None = None, pool: HashingPool | None = None):
         self.ctx = ctx
@@ -239,7 +239,7 @@ class Door:
     ) -> str | Response:
         """Runs `work` in a hashing thread; returns its cookie, or a page that says why sign-in failed.
 
-        work: checks the password of `name` and returns None if it is wrong. wrong: the message in that case.
+        work: returns a session cookie, or None if the password of `name` is wrong; `page` then shows `wrong`.
         """
         browser = self.ctx.sessions.known_browser(request.cookies.get(self.ctx.sessions.KNOWN), name)
         attempt = (request.client.host if request.client else "", name, browser)
@@ -261,7 +261,7 @@ class Door:
         return cookie
 
     def admit(self, answer: Answer, request: Request, name: str, cookie: str) -> Answer:
-        """Adds the session cookie and the cookie that marks a browser as known to `name`; returns `answer`."""
+        """Adds the session cookie, and a cookie that marks the browser as used by `name`, to `answer`; returns it."""
         sessions, secure = self.ctx.sessions, request.url.scheme == "https"
         mark, age = sessions.mark_browser(name), KNOWN_DAYS * 86400
         answer.set_cookie(sessions.COOKIE, cookie, httponly=True, samesite="strict", secure=secure)
@@ -343,7 +343,7 @@ class Attempts:
             return 0.0
 
     def succeeded(self, address: str, name: str, browser: str | None = None) -> None:
-        """Records a correct password: resets the count of the account or browser, and this attempt of the address."""
+        """Records a correct password: clears the count of the account or browser, and takes one from the address's."""
         with self._lock:
             for key, free in self._limits(address, name, browser):
                 if free == FREE:
@@ -352,7 +352,7 @@ class Attempts:
                     self._misses[key].count -= 1
 
     def withdraw(self, address: str, name: str, browser: str | None = None) -> None:
-        """Withdraws an attempt that was not answered, so that it does not count."""
+        """Withdraws an attempt whose password was not checked, so that it does not count as wrong."""
         with self._lock:
             for key, _ in self._limits(address, name, browser):
                 if key in self._misses:

@@ -21,7 +21,7 @@ LOOK = 0.1  # seconds between checks whether the turn has come
 
 
 class Turns:
-    """Lets requests take turns within one memory budget."""
+    """Queues requests: several run at once if their memory fits into `budget` bytes, but only one of each reader."""
 
     budget = 1200 * MB
 
@@ -31,7 +31,7 @@ class Turns:
         self._at_work: set[object] = set()
 
     def ask(self, who: str, size: int) -> object:
-        """Requests a turn, to pass to `comes` and `leave`. Raises TooMuch if the reader has too many waiting."""
+        """Queues a request of `size` bytes; returns its turn. Raises TooMuch if the reader `who` has too many."""
         with self._lock:
             limits.demand("turn", sum(reader == who for reader, _ in self._asked.values()))
             turn = object()
@@ -39,7 +39,7 @@ class Turns:
             return turn
 
     def comes(self, turn: object) -> bool:
-        """Says whether the turn has come; if so, it lasts until `leave`."""
+        """Returns whether the turn has come; it then lasts until `leave`."""
         with self._lock:
             busy = {self._asked[other][0] for other in self._at_work}
             used = sum(self._asked[other][1] for other in self._at_work)
@@ -61,7 +61,7 @@ class Turns:
 
 
 class DryTurns(Turns):
-    """Turns for dry runs, each a separate process: two at once."""
+    """Queues dry runs, each in a separate process; at most two run at once."""
 
     budget = 2 * dryrun.LEAST
 

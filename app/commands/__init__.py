@@ -1,4 +1,4 @@
-"""The verbs of `launch.py`, grouped by file: each is a function with the decorator `verb`."""
+"""The verbs (subcommands) of `launch.py`, grouped by file; each is a function decorated with `verb`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ORDER = (  # of the files in --help
 
 
 def parser(more: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Builds the parser of all verbs, those of the modules `more` last; each verb does its imports when it runs."""
+    """Builds the argument parser of all verbs, those of the modules `more` last; verbs import libraries when run."""
     top = argparse.ArgumentParser(
         prog=INSTALLED if Path(sys.argv[0]).stem == INSTALLED else "launch.py",
         description="PMSACL Studio: turn a folder of normal images into a screening reader, and review what it flags.",
@@ -52,7 +52,7 @@ def parser(more: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 
 def entry() -> int:
-    """Runs the installed command `pmsacl-studio`: the verbs of `launch.py`."""
+    """Runs the installed command `pmsacl-studio`, with the verbs of `launch.py`; returns the exit status."""
     return main(sys.argv[1:])
 
 

@@ -41,10 +41,10 @@ class Verb(NamedTuple):
     run: Run
 
     def add(self, subparsers: Any, name: str) -> None:
-        """Adds the verb's parser, with the options common to all: --home, --device, --json."""
+        """Adds the verb's parser as `name`, with the options that all verbs share: --home, --device, --json."""
         help = (self.run.__doc__ or "").partition("\n")[0].rstrip(".")
         parser = subparsers.add_parser(name, help=help, description=help, formatter_class=_Defaults)
-        parser.add_argument("--home", metavar="DIR", help="where everything is kept (default: the user-data folder)")
+        parser.add_argument("--home", metavar="DIR", help="folder of all data (default: the user-data folder)")
         parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:i")
         parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
         for add_argument in self.arguments:
@@ -103,7 +103,7 @@ def option_flags(kind: Any, *names: str) -> Argument:
 
 
 def open_store(args):
-    """Opens the store of the chosen home."""
+    """Opens the store of the home that --home names."""
     from core.studio.db import opening
     from core.studio.db.home import Home
 
@@ -125,7 +125,7 @@ def finish(args, payload: dict, text: str | None = None) -> int:
 
 
 def fail(args, text: str, status: int) -> int:
-    """Ends a verb that failed: prints `text` and returns `status`."""
+    """Reports a failed verb: prints `text` on stderr and, with --json, as JSON on stdout; returns `status`."""
     print(f"Error: {text}" if status == 2 else text, file=sys.stderr, flush=True)
     if getattr(args, "json", False):
         print(json.dumps({"error": text}), flush=True)
@@ -133,7 +133,7 @@ def fail(args, text: str, status: int) -> int:
 
 
 def study_named(args, store, name: str) -> str:
-    """Returns the id of the study with this name; the demo study is imported first if it does not exist."""
+    """Returns the id of a study by its name, after importing the demo study if that is requested and missing."""
     from core.studio.demo import STUDY
     from core.studio.ingest.studies import show_study
 
@@ -163,7 +163,7 @@ def progress(args, title: str) -> Iterator[Callable[..., None]]:
 
 
 def follow(args, store, job: int, title: str) -> dict:
-    """Waits for a job with a bar; returns its row. Raises UserError (status 1) if it failed. Ctrl-C pauses it."""
+    """Waits for a job, drawing a bar; returns its row. Raises UserError (status 1) if it fails or Ctrl-C pauses it."""
     from core.studio.jobs import queue as jobs
 
     jobs.ensure_worker(store)
@@ -189,7 +189,7 @@ def follow(args, store, job: int, title: str) -> dict:
 def options_of(pairs: list[str]) -> dict[str, Any]:
     """Parses options: ['lr=0.01', 'medmix.k=2'] -> {'lr': 0.01, 'medmix.k': 2}.
 
-    Values are parsed as JSON, or kept as text if they are not.
+    Values are parsed as JSON, or kept as text if they are not JSON. Raises UserError without a key or "=".
     """
     options = {}
     for pair in pairs:

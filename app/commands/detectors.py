@@ -69,7 +69,7 @@ def run_fit(args) -> int:
         "--steady",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="also score each image mirrored and enlarged, to say how steady its score is (four more passes; "
+        help="also score each image mirrored and enlarged, to measure how stable its score is (four more passes; "
         "default: up to 1000 cases)",
     ),
     arg("--background", action="store_true", help="queue the job and return at once"),

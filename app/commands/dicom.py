@@ -11,7 +11,7 @@ FILTERS = {"patient": "PatientID", "date": "StudyDate", "modality": "Modality", 
            "series-uid": "SeriesInstanceUID"}  # fmt: skip
 SERVER = (
     arg("study"),
-    arg("url", metavar="URL", help="URL of the server, such as https://HOST/dicom-web; to send also its name"),
+    arg("url", metavar="URL", help="URL, such as https://HOST/dicom-web; `dicom send` also takes the server's name"),
     arg("--user", help=f"sign in by name; the password is read from {PASSWORD}"),
 )
 
@@ -57,7 +57,7 @@ def run_fetch(args) -> int:
     with progress(args, f"Fetching from {args.url}") as show:
         result = fetch(store, args.study, args.url, BY, filters, sign_in_of(args.user), args.limit, show)
     for refused in result["refused"]:
-        say(args, f"  left out {refused['uid']}: {refused['reason']}")
+        say(args, f"  skipped {refused['uid']}: {refused['reason']}")
     counts = f"{result['fetched']} images fetched, {result['again']} were already there"
     words = f"{counts}; the app or `watch --once` imports them"
     return finish(args, {"study": args.study, **result}, words)
@@ -66,7 +66,7 @@ def run_fetch(args) -> int:
 @verb(
     "dicom send",
     *SERVER,
-    arg("--kinds", default=",".join(KINDS), help="of seg, map and sr"),
+    arg("--kinds", default=",".join(KINDS), help="any of seg, map and sr, separated by commas"),
     arg(
         "--run",
         dest="run_id",
@@ -105,7 +105,7 @@ def run_send(args) -> int:
     arg("--remove", action="store_true"),
 )
 def run_server(args) -> int:
-    """List, name or remove the DICOMweb servers that the page may send to."""
+    """List, add or remove the DICOMweb servers that the page may send to."""
     from core.studio.incoming import dicomweb
 
     store = open_store(args)

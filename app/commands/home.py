@@ -1,4 +1,4 @@
-"""Look after a home: setup, doctor, jobs, bin, erase, reader, backup, restore."""
+"""Maintain a home: setup, doctor, jobs, bin, erase, reader, backup, restore."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def run_jobs(args) -> int:
 def as_json(row: dict) -> dict:
     """Returns a job's row for --json.
 
-    `step` and `queue` keep their names from version 0.1's output.
+    `step` and `queue` are named `verb` and `lane` there, as in the output of version 0.1.
     """
     other = {k: v for k, v in row.items() if k not in ("step", "queue", "chain")}
     chain = [{"verb": step["step"], "run": step["run"], "args": step["args"]} for step in row["chain"]]
@@ -211,7 +211,7 @@ def run_reader_remove(args) -> int:
     arg("--list", action="store_true", help="list the backups instead of making one"),
 )
 def run_backup(args) -> int:
-    """Back up the database while people work, and check the copy."""
+    """Back up the database, even while it is in use, and check the copy."""
     from core.studio.db import backup
 
     if args.keep < 1:

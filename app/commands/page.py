@@ -1,4 +1,4 @@
-"""Open the page, or show it on the demo study of drawn images: app, demo."""
+"""Open the page, on any study or on the demo study of synthetic images: app, demo."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ WINDOWED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
         default=False,
         help="open the ready demo study if the home has no study yet",
     ),
-    arg("--no-browser", action="store_true", help="only serve"),
+    arg("--no-browser", action="store_true", help="do not open a browser"),
     arg("--stop-jobs", action="store_true", help="pause all jobs at a checkpoint when the app is closed"),
     arg(
         "--proxy",
         action="store_true",
-        help="a reverse proxy on this machine stands before it, and names the client (X-Forwarded-For and -Proto)",
+        help="requests come from a reverse proxy on this machine, which sets X-Forwarded-For and X-Forwarded-Proto",
     ),
 )
 def run_app(args) -> int:
@@ -43,7 +43,7 @@ def run_app(args) -> int:
 
 
 def open_page(args, tour: bool = False, demo_study: bool = False) -> int:
-    """Serves the page until interrupted or its window is closed. tour, demo_study: opens the tour or the demo."""
+    """Serves the page until it is interrupted or its window is closed; returns 0. tour, demo_study: what it opens."""
     from core.engine.tensors import pick_device
     from core.studio.demo import study as demo
     from core.studio.demo import tour as guided

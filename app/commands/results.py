@@ -34,7 +34,7 @@ MASKS = arg(
 
 @verb("believe", arg("run_id", metavar="RUN"))
 def run_believe(args) -> int:
-    """Plant lesions into held-out normals and compare new images with them: what a run's threshold misses."""
+    """Measure what a run's threshold misses, with lesions planted into held-out normals, and whether images changed."""
     from core.studio.review import believe
     from core.studio.runs.records import get_run
 
@@ -94,7 +94,7 @@ def run_evaluate(args) -> int:
 
 
 def as_csv(rows: list[dict]) -> str:
-    """Writes the rows' plain values as CSV; an interval takes two columns."""
+    """Formats the rows as CSV text; an interval takes two columns (_low, _high), other nested values are skipped."""
     from core.studio.review.exports.tables import cell
 
     flat = []
@@ -139,15 +139,15 @@ def run_sheet(args) -> int:
     arg("--study", required=True),
     arg("--tables", help="detection,localisation,ssl,ablation,augment,classes,centres,temperature (default: all)"),
     arg("--rows", help="only rows with these labels: DAE,PANDA,PMSACL - PaDiM"),
-    arg("--seeds", type=int, default=5, help="the paper runs five"),
+    arg("--seeds", type=int, default=5, help="number of seeds (the paper: five)"),
     arg("--first-seed", type=int, default=0),
     arg("--budget", default="quick", help="quick (short trainings) or paper (its own settings)"),
     arg(
         "--network",
-        help="of all rows: narrow (0.4 million weights, from random; quick's own), lite0 (EfficientNet-lite0 from "
-        "ImageNet's weights), resnet18 (from ImageNet's weights; paper's own)",
+        help="backbone of all rows: narrow (0.4 million weights, random; default of quick), lite0 (EfficientNet-lite0, "
+        "ImageNet weights), resnet18 (ImageNet weights; default of paper)",
     ),
-    arg("--weights", metavar="FILE", help="that network from this file, or imagenet: torchvision's"),
+    arg("--weights", metavar="FILE", help="weights of that network: a file, or imagenet (torchvision's)"),
     arg("--size", type=int, help="side of the images (default: 64 for quick, 256 for paper)"),
     arg("--protocol", default="paper", choices=("paper", "held-out"), help="source of the thresholds"),
     arg("--dataset", help="dataset of the published numbers: hyperkvasir, lag, liu, covidx (default: by name)"),

@@ -74,7 +74,7 @@ def run_study_add(args) -> int:
     "study recipe",
     arg("recipe", help="hyperkvasir, lag, liu or covidx"),
     arg("folder", help="where the download was unpacked"),
-    arg("--name", help="of the study (default: the recipe's)"),
+    arg("--name", help="name of the study (default: the recipe's)"),
     arg("--size", type=int, help="also prepare the arrays of this size, in pixels"),
 )
 def run_study_recipe(args) -> int:
@@ -124,7 +124,7 @@ def run_study_recipe(args) -> int:
     AGAIN,
 )
 def run_study_import(args) -> int:
-    """Make a study from a folder, or from a CSV of path, split, label, mask."""
+    """Make a study from a folder, or from a CSV with the columns path, split, label, mask."""
     from core.studio.ingest.layouts import ANSWERS, Unclear
     from core.studio.ingest.studies import import_study, plan
 
@@ -162,7 +162,7 @@ def _groups(args, layout: str, groups: Sequence[Group]) -> list[dict]:
 
 def _print_report(args, report) -> int:
     for row in report.rejected:
-        say(args, f"  left out {row['path']}: {row['reason']}")
+        say(args, f"  skipped {row['path']}: {row['reason']}")
     if report.copies:
         say(args, f"  {report.copies}")
     for row in report.duplicates:
@@ -243,7 +243,7 @@ def run_study_export(args) -> int:
     if result.get("masks"):
         say(args, "Masks: " + ", ".join(f"{count} {kind}" for kind, count in result["masks"].items()))
     for why, count in result.get("left_out", {}).items():
-        say(args, f"  left out {count}: {why}")
+        say(args, f"  skipped {count}: {why}")
     return finish(args, {"study": study, "form": args.form, **result, "out": str(out)}, f"Written: {out}")
 
 
@@ -261,7 +261,7 @@ def run_study_list(args) -> int:
 
 @verb("study show", arg("name"))
 def run_study_show(args) -> int:
-    """Show what a study holds."""
+    """Show the contents of a study: images, masks and runs."""
     from core.studio.ingest.studies import show_study
     from core.studio.runs.records import list_runs
 
@@ -288,7 +288,7 @@ def run_study_show(args) -> int:
     arg("--once", action="store_true", help="import the present files, then end"),
 )
 def run_watch(args) -> int:
-    """Watch a folder: new files in it are imported, scored and shown."""
+    """Watch a folder, and import and score new files in it."""
     from core.studio.incoming import watch
     from core.studio.jobs import queue as jobs
 
@@ -349,7 +349,7 @@ verb_group("roots", "Folders that administrators may import from on the page, if
 
 @verb("roots add", arg("folder"))
 def run_roots_add(args) -> int:
-    """Name a folder."""
+    """Add a folder to the list."""
     from core.studio.ingest import roots
 
     folder = roots.name(open_store(args), args.folder, BY)
@@ -373,4 +373,4 @@ def run_roots_list(args) -> int:
     folders = roots.named(open_store(args))
     for folder in folders:
         say(args, folder)
-    return finish(args, {"roots": folders}, None if folders else "No folder is named; `roots add FOLDER` names one")
+    return finish(args, {"roots": folders}, None if folders else "No folders yet; `roots add FOLDER` adds one")

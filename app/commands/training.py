@@ -40,7 +40,7 @@ PROBED = [
 
 
 def pretrain_config(args, store):
-    """Returns the preset's configuration with the command's changes."""
+    """Returns the preset's configuration with the changes of the command line. Raises UserError for invalid ones."""
     from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
     from core.studio.medmix import presets
     from core.studio.runs.records import exists, get_run
@@ -174,7 +174,7 @@ def _pretrain_done(args, store, run_id: str, job: int) -> int:
     arg("--set", action="append", default=[], metavar="KEY=VALUE", help="a change to every preset"),
 )
 def run_probe(args) -> int:
-    """A cross-validated linear probe on MedMix classes, before any training."""
+    """Measure by a linear probe how separable the MedMix classes are, before any training."""
     from core.engine.augment.config import WEAK_PRESETS
     from core.studio.medmix import presets, probe
     from core.studio.medmix.preview import Scene
@@ -209,11 +209,11 @@ verb_group("medmix", "Find MedMix settings whose pasted lesions look like real o
     arg("--seconds", type=float, default=60, help="how long to search"),
     arg("--tries", type=int, metavar="N", help="try N settings instead; the result is then the same on every machine"),
     arg("--seed", type=int, default=0, help="seed of the drawn cases, the images and the search"),
-    arg("--name", default="matched", help="of the preset"),
+    arg("--name", default="matched", help="name of the preset"),
     arg("--out", type=Path, metavar="FILE", help="also write the preset and its origin as JSON"),
 )
 def run_match(args) -> int:
-    """Search for settings by lesions of a study, and save them as a preset."""
+    """Search for settings whose lesions look like those of a study, and save them as a preset."""
     import random
 
     from core.studio.medmix import match
@@ -257,7 +257,7 @@ verb_group("weights", "Weights files that trainings on the page may start from")
     arg("--licence", help="licence of the weights; asked for if --arch is given without it"),
 )
 def run_weights_add(args) -> int:
-    """Copy a weights file into the home and onto the list."""
+    """Copy a weights file into the home, and add it to the list."""
     from core.studio.training import first_weights
 
     licence = args.licence

@@ -37,7 +37,7 @@ verb_group("trial", "Reader trials: whether the detector helps readers")
     option_flags(TrialPlan, *FLAGS),
 )
 def run_plan(args) -> int:
-    """Plan a trial, or change a plan on which nobody has decided yet."""
+    """Plan a trial, or replace a plan before the first decision in its trial."""
     from core.studio.trials import plan
 
     store = open_store(args)

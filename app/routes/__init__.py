@@ -31,7 +31,7 @@ def every_route(given: Iterable[APIRouter] | None = None) -> list[APIRoute]:
 def include_all(server: FastAPI, ctx, given: Iterable[APIRouter] | None = None) -> None:
     """Adds all routers, or the given ones, to the server; their functions get the context `ctx`.
 
-    Raises RuntimeError if a route does not declare who may use it.
+    Raises RuntimeError if a route has no docstring or does not declare who may use it.
     """
     server.state.ctx = ctx
     for router in routers() if given is None else given:

@@ -97,7 +97,7 @@ class Changes:
 async def stream(changes: Changes, say: Callable[[], str | None]) -> AsyncIterator[str]:
     """Yields server-sent events: `status` when the text of `say` changes, and a regular `beat`.
 
-    A change that a reader must not learn of leaves the text as it is, and nothing else in a stream depends on changes.
+    Changes that a reader must not learn of leave the text unchanged, and nothing else in a stream depends on changes.
     `say` runs in a thread, where it reads the database; after a sign-out it returns None, which ends the stream.
     """
     clock = asyncio.get_running_loop().time

@@ -19,7 +19,7 @@ KEEP = {"Cache-Control": "private, max-age=3600"}
 
 
 def picture(image: np.ndarray, head: Mapping[str, str] = KEEP) -> Response:
-    """Answers with an RGB or RGBA image as PNG, which a browser may cache for an hour unless `head` says otherwise."""
+    """Returns a response with an image uint8 (H, W, 3 or 4) as PNG. head: by default, browsers cache it for an hour."""
     order = cv2.COLOR_RGBA2BGRA if image.shape[2] == 4 else cv2.COLOR_RGB2BGR
     data = cv2.imencode(".png", cv2.cvtColor(image, order), [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
     return Response(data, media_type="image/png", headers=head)
@@ -35,7 +35,7 @@ def readable(body: Callable[[], T]) -> T:
 
 @functools.lru_cache(maxsize=64)
 def png(source: Source, size: int) -> bytes:
-    """Encodes the image as PNG, in full or scaled down to fit into size x size.
+    """Returns the image as PNG, in full (size 0) or scaled down to fit into size x size.
 
     Uses compression level 1, because large images take longer to compress than to send.
     """
@@ -49,7 +49,7 @@ def png(source: Source, size: int) -> bytes:
 
 
 def raw(case: dict) -> tuple[dict, bytes]:
-    """Returns headers and an image's codes as little-endian uint16 (H, W); the values are offset + gain * codes."""
+    """Returns headers (shape, offset, gain) and codes, little-endian uint16 (H, W); a value is offset + gain * code."""
     codes, offset, gain = _uint16(_grey(readable(lambda: raw_of(case))))
     head = {
         "X-Image-Shape": ",".join(map(str, codes.shape)),
@@ -74,7 +74,7 @@ def of_bits(case: Mapping[str, Any], packed: bytes) -> np.ndarray:
 
 
 def region(case: dict, side: int) -> tuple[dict, bytes]:
-    """Returns the `bits` of the region of interest, at most `side` pixels a side; side 0: at the image's size."""
+    """Returns the region of interest as `bits` does, scaled down to at most `side` pixels a side (0: not scaled)."""
     pixels = readable(lambda: _roi(Source.of(case)))
     long = max(pixels.shape)
     if 0 < side < long:

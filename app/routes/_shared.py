@@ -42,7 +42,7 @@ class Job(Part):
 
 
 class JobAsked(Answer):
-    """The answer to a request for a result that is computed once. job: the job that does it; null if it is ready."""
+    """The answer to a request for a result that a job computes once. job: its id; null if the result is ready."""
 
     key: str
     ready: bool
@@ -102,9 +102,9 @@ class Rights(Part):
 class ScoredRun(NamedRun):
     """A run that has scored a study.
 
-    first: whether it stands for its detector: the adopted run, else the newest on a trained encoder. encoder: method of
-    its encoder's run. adopted: whether an administrator put it first. compares: whether it can show which normal patch
-    a patch was compared with.
+    first: whether it represents its detector: the adopted run, else the newest on a trained encoder, else the newest.
+    encoder: method of its encoder's run. adopted: whether an administrator put it first. compares: whether it can show
+    the normal patch that a patch was compared with.
     """
 
     title: str

@@ -40,7 +40,7 @@ class Body(BaseModel):
 
 
 class Part(TypedDict):
-    """Base class of the parts of answers: a dict.
+    """Base class of the parts of answers, as typed dicts.
 
     Checking and writing 500 rows of the worklist takes 0.9 ms (as a BaseModel 1.2 ms, without a model 16 ms).
     """

@@ -16,7 +16,7 @@ Role = Literal["reader", "adjudicator", "administrator"]
 
 
 class Account(Body):
-    """A reader's account, by its name."""
+    """The name of a reader's account."""
 
     name: Name
 
@@ -28,8 +28,8 @@ class AccountRole(Account):
 class KeptAccount(Part):
     """An account, with its reader's progress in one study.
 
-    seen: when the reader was last active, or null. last: whether this is the only administrator. tokens: their number.
-    The other numbers count the study's cases: assigned ones, assigned ones that are read, and all that are read.
+    seen: when the reader last signed in or decided, or null. last: whether this is the only administrator. tokens:
+    number of tokens. assigned, read: the study's assigned cases, and how many are read. read_in_all: all read cases.
     """
 
     name: str
@@ -44,7 +44,7 @@ class KeptAccount(Part):
 
 
 class Accounts(Answer):
-    """All accounts. sign_in: whether readers sign in at all. you: the current reader's name."""
+    """All accounts. sign_in: whether readers sign in (false in single-user mode). you: the current reader's name."""
 
     sign_in: bool
     you: str
@@ -86,7 +86,7 @@ def set_role(ctx: Studio, who: Administrator, body: AccountRole):
 
 @router.post("/set/password", response_model=NewPassword)
 def reset(ctx: Studio, who: Administrator, response: Response, body: Account):
-    """Give an account a new password; its sessions end."""
+    """Give an account a new password; its sessions and tokens end."""
     response.headers.update(ONCE)
     password = people.reset_password(ctx.store(), body.name, who)
     return {"ok": True, "name": body.name, "password": password}

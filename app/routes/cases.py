@@ -56,7 +56,7 @@ class Explained(Answer):
     """The patch of a case that a run finds most abnormal, and the normal patch most similar to it.
 
     box: the patch of the case; there: the patch of the training image `case`; both in fractions of width and height.
-    usual: such distances of held-out normal images, or null.
+    distance: between their features; usual: the same distance on held-out normal images, or null.
     """
 
     box: Rectangle
@@ -124,10 +124,10 @@ def mask_bits(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | 
 def heat(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
     """Return a run's heat map of a case: little-endian uint16 (h, w) at the detector's resolution.
 
-    If the run did not judge some values, one bit per value follows (1: not judged), highest bit first. X-Map headers:
-    Range of the values, the run's colour Scale, level of the outline (Threshold), value that each outlined region must
-    exceed somewhere (Core) and, if known, share of the way to the image's maximum at which outlines are drawn (Share)
-    and positions that normal images show (Seen, rows of 0 and 1).
+    If some positions were not judged, one bit per position follows (1: not judged), highest bit first. X-Map headers:
+    Shape; Range: values of codes 0 and 65535; Scale: ends of the colour scale; Threshold: level of the outline; Core:
+    value that each outlined region must exceed somewhere; Share, if set: the outline's level between the lower end of
+    Scale (0) and the image's maximum (1); Seen, if set: positions that normal images show, as rows of 0 and 1.
     """
     context = seen(ctx, request, case_id, run)
     head, body, stamp = _heat(context)

@@ -69,10 +69,10 @@ class View(Body):
 
 
 class EncoderRun(NamedRun):
-    """An encoder that a map can be drawn of.
+    """An encoder whose features can be mapped.
 
     k: the largest number of pasted lesions (MedMix's classes are A_0 to A_k). centred: whether class centres were saved
-    with it, from which features can then be measured.
+    with every epoch, as a map of centred features needs.
     """
 
     status: str
@@ -159,7 +159,7 @@ class MapEpoch(Part):
 
 
 class PointIdentities(Part):
-    """What the points of a map represent, one entry per point."""
+    """The case of each point of a map, and the number of lesions that MedMix pasted into it."""
 
     case_id: list[int]
     lesions: list[int]
@@ -248,14 +248,14 @@ class PointDetail(Answer):
 
 
 class OnWorklist(Answer):
-    """left_out: number of points that are MedMix versions, not cases."""
+    """left_out: number of points that are MedMix versions; for a worklist, of all that are not test cases."""
 
     cases: int
     left_out: int
 
 
 class Tagged(OnWorklist):
-    """A tag that was added to cases or removed."""
+    """A tag that was added to cases or removed. cases: number of changed cases."""
 
     tag: str
 

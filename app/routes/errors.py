@@ -25,7 +25,7 @@ _LOG = threading.Lock()
 
 
 def sentence_of(error: RequestValidationError) -> str:
-    """Describes the first error in a request."""
+    """Describes the first validation error of a request in one sentence."""
     first = error.errors()[0]
     kind = first["type"]
     if kind == "json_invalid":
@@ -42,7 +42,7 @@ def _answer(text: str, status: int, home: Path | None = None) -> JSONResponse:
 
 
 def is_refused_by_disk(error: BaseException) -> bool:
-    """Says whether the home is not writable: mounted read-only, or without permission."""
+    """Returns whether an error shows that the home is not writable: mounted read-only, or without permission."""
     return getattr(error, "errno", None) in (errno.EROFS, errno.EACCES, errno.EPERM) or "readonly database" in str(
         error
     )
@@ -62,7 +62,7 @@ def _passing(error: BaseException) -> JSONResponse | None:
 
 
 def log_fault(home: Path, where: str, error: BaseException) -> str:
-    """Appends an unexpected error to the home's errors.log, and returns the sentence to show instead."""
+    """Appends an unexpected error at `where` to the home's errors.log; returns the sentence to show instead."""
     file = home / "errors.log"
     with _LOG, suppress(OSError):
         if file.exists() and file.stat().st_size > limits.LIMITS["fault log"].most:

@@ -38,8 +38,8 @@ class Missing(Part):
 class Bundle(Answer):
     """The result of importing a bundle.
 
-    rows: their number by table. readers: the names here of the bundle's readers. missing: cases without an image, and
-    maps without files. changed: names of cases whose image is no longer the one imported originally.
+    rows: number of imported rows by table. readers: name in the bundle to name in this home. missing: names of cases
+    without an image, and maps without files. changed: names of cases whose image is not the one imported originally.
     """
 
     study: str
@@ -52,7 +52,7 @@ class Bundle(Answer):
 class AnnotationsIn(Answer):
     """The result of importing a file of annotations.
 
-    cut: number of shapes cropped at the edge. unknown: names that no case has. passed_over: why others were skipped.
+    cut: number of shapes cropped at the edge. unknown: file names without a case. passed_over: why shapes were skipped.
     """
 
     format: str
@@ -66,8 +66,8 @@ class AnnotationsIn(Answer):
 class ExportWarning(Answer):
     """A warning before a study is exported.
 
-    text: null without a warning. cases: at most 200 with likely burned-in text. servers: names of the DICOMweb servers
-    that the reader may send to.
+    text: the warning, or null. cases: ids of at most 200 cases with likely burned-in text. servers: names of the
+    DICOMweb servers that the reader may send to.
     """
 
     text: str | None
@@ -78,7 +78,7 @@ class ExportWarning(Answer):
 class Send(Body):
     """The objects to send to a DICOMweb server.
 
-    server: its name on this machine (`dicom server`). run: whose maps and scores are sent; "" for Review's run.
+    server: its name in `dicom server`. run: whose maps and scores are sent; "" for the run that Review opens with.
     """
 
     server: Name
@@ -88,7 +88,7 @@ class Send(Body):
 
 
 def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Store:
-    """Returns the store. Raises NotFound for an unknown study or run, and Hidden if a blind reader may not export."""
+    """Returns the store. Raises NotFound for an unknown study or run, and Hidden if the reader reads it blind."""
     with ctx.reading(request, study=study, run=run or None) as context:
         if context.session and context.session["blind"]:
             raise sessions.Hidden("Your blind session of this study is open: end it, then export.")
@@ -108,7 +108,7 @@ def warning(ctx: Studio, who: Reader, request: Request, study: str):
 
 @router.post("/{study}/send", response_model=JobNumber)
 def send(ctx: Studio, who: Administrator, request: Request, study: str, body: Send):
-    """Queue the sending of masks, heat maps and reports to a DICOMweb server named on this machine, not to a URL."""
+    """Queue sending masks, heat maps and reports to a DICOMweb server, which must be registered on this machine."""
     store = exportable(ctx, request, study, body.run)
     options = {"kinds": body.kinds, "keep_names": body.names, "run": body.run or None}
     return {"ok": True, "job": dicomweb.submit_send(store, study, body.server, who, **options)}
@@ -120,7 +120,7 @@ def export(
 ):
     """Export a study, de-identified unless names=1 (administrators).
 
-    A bundle keeps names, and is for administrators. masks: reference or readers, for only that kind of lesion mask.
+    kind: a format, or bundle (administrators; keeps names). masks: reference or readers, to export only those masks.
     """
     if kind != "bundle" and kind not in SUFFIXES:
         raise ValueError(f"a study is exported as one of bundle, {', '.join(SUFFIXES)}, not {kind!r}")

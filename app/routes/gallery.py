@@ -53,7 +53,7 @@ class TagCount(Part):
 class ListOverview(Answer):
     """An overview of the list of cases.
 
-    total: rows of the filtered list. labels: whether it may be filtered by label.
+    total: rows of the filtered list. labels: whether the reader may filter it by label.
     """
 
     total: int
@@ -63,7 +63,7 @@ class ListOverview(Answer):
 
 
 class Place(Answer):
-    """A case's position in the list. at: the number of rows before it."""
+    """A case's position in the list. at: the number of rows before it. Both are null if no case matches."""
 
     case: int | None
     at: int | None
@@ -174,7 +174,7 @@ def heat_of(context: RequestContext) -> Heat:
 
 @functools.lru_cache(maxsize=256)
 def webp(source: Source, size: int, heat: Heat | None) -> bytes:
-    """Encodes the image within size x size as WebP, with the heat map, if given, blended in."""
+    """Returns the image as WebP, scaled down to fit into size x size, with the heat map, if given, blended in."""
     image = source.image()
     tile = _within(image, size / max(image.shape[:2]))
     if heat is not None:

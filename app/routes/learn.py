@@ -21,7 +21,7 @@ SHOWN = 5  # the newest runs
 
 
 class Learn(Body):
-    """A request to learn from readers' marks. fit: the scored fit to start from."""
+    """A request to learn from readers' marks. fit: id of the scored fit to start from."""
 
     fit: Name
 
@@ -188,7 +188,7 @@ class Adopted(Body):
 
 @router.post("/{study}/adopt", response_model=Done)
 def adopt(ctx: Studio, who: Administrator, study: str, body: Adopted):
-    """Put a run first among the study's detectors, for all its readers, or undo that.
+    """Put a run first among the study's detectors for all readers, or undo this.
 
     Like moving the operating point, it changes what all readers see, and requires the same right.
     """

@@ -20,7 +20,7 @@ router = APIRouter(prefix="/api/manage", tags=["manage"])
 
 
 class WatchSettings(Body):
-    """Settings of a study's watched folder. run: "" for the run that Review opens with."""
+    """Settings of a study's watched folder. folder: always required. run: "" for the run that Review opens with."""
 
     folder: Line | None = ""
     run: Name | None = ""
@@ -144,7 +144,7 @@ def watched(ctx: Studio, who: Administrator, study: str):
 
 @router.post("/{study}/watch", response_model=Watched)
 def set_watch(ctx: Studio, who: Administrator, study: str, body: WatchSettings):
-    """Set the study's watched folder; `active` false stops watching."""
+    """Set the study's watched folder, or stop watching it if `active` is false."""
     if body.folder:
         ctx.demand_root(body.folder)
     settings = watch.set_watch(

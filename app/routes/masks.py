@@ -167,7 +167,7 @@ def finish(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Finish
 
 @router.get("/normal/{case_id}", **binary("application/octet-stream"))
 def normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Return the areas that the reader marked as normal, in the format of mask.bits; refused if there are none."""
+    """Return the areas that the reader marked as normal, in the format of mask.bits; an error if there are none."""
     with ctx.reading(request, number=case_id) as context:
         context.demand_open()
         png = masks.normal_places(context)
@@ -253,7 +253,7 @@ def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 @router.post("/draft/{case_id}", response_model=Done)
 async def keep(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Store an unsaved drawing; the body is kept as it is, in the page's own format."""
+    """Store an unsaved drawing; the body is stored unchanged, in a format that only the page reads."""
     content = await request.body()
     await run_in_threadpool(change, ctx, request, case_id, lambda context: masks.keep_draft(context, content))
     return {"ok": True}

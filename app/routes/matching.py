@@ -81,7 +81,7 @@ class OfferedLesion(Part):
 
 
 class OfferedLesions(Answer):
-    """Lesions that can be matched. most: how many a search takes. latest: the study's newest search, or null."""
+    """Lesions that can be matched. most: maximum of one search. latest: id of the study's newest search, or null."""
 
     lesions: list[OfferedLesion]
     most: int
@@ -98,7 +98,7 @@ class SearchAsked(Answer):
 
 
 class MatchedSetting(Part):
-    """A setting that the search changed. without: the distance if this setting is reset."""
+    """A setting that the search changed. without: the distance to the lesions if only this setting is reset."""
 
     name: str
     before: str | float | list[float]
@@ -135,7 +135,7 @@ class SearchJob(Part):
 
 
 class Search(Answer):
-    """A search. state: null before its first try. job: null if it is no longer in the list of jobs."""
+    """A search. count: number of lesions. limit: seconds. state: null before the first try. job: null if not listed."""
 
     id: str
     cases: list[int]
@@ -238,7 +238,7 @@ def export(ctx: Studio, who: Sighted, match_id: Name, body: MatchFile):
 
 @router.post("/missed", response_model=Missed, dependencies=[heavy(GRID)])
 async def missed(ctx: Studio, who: Sighted, request: Request, body: Planting):
-    """Plant lesions with these settings into held-out normals, and count how many of them the run in use flags."""
+    """Plant lesions with these settings into held-out normals, and count how many the study's default run flags."""
     config = MedMixConfig.from_dict(body.config)
 
     def planted(should_stop: Stop) -> dict:

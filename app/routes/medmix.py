@@ -1,4 +1,4 @@
-"""Routes of the MedMix tab: its forms, the grid as pixels, figures, presets and the numbers next to the picture."""
+"""Routes of the MedMix tab: its forms, the grid as pixels, figures, presets and the linear probe."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from core.studio.medmix.preview import Samples
 from core.studio.review import sessions
 
 router = APIRouter(prefix="/api/medmix", tags=["medmix"])
-LOOK = 0.25  # seconds between looks whether somebody still waits
+LOOK = 0.25  # seconds between checks whether the client is still connected
 GRID = 400 * MB  # of memory: the largest grid, or a probe
 T = TypeVar("T")
 
@@ -193,9 +193,9 @@ class PresetOfFile(Answer):
 class LesionSimilarity(Part):
     """How similar the fake lesions are to the study's real ones, in an encoder's features.
 
-    auroc_real, auroc_synthetic: of real and of fake lesions against normal patches, by a classifier of real lesions.
-    closeness: the ratio of the two above chance, 0 to 1. distance: energy distance of fake to real lesions, 1 for
-    normal patches. real: number of real lesions used.
+    auroc_real, auroc_synthetic: AUROC of held-out real lesions and of fake lesions against normal patches, by a linear
+    classifier of real lesions. closeness: (auroc_synthetic - 0.5) / (auroc_real - 0.5), clipped to 0 to 1. distance:
+    energy distance of fake to real lesions, relative to that of normal patches. real: number of real lesions.
     """
 
     auroc_real: float
@@ -213,8 +213,8 @@ class Said(Part):
 class Probe(Answer):
     """How well a linear probe separates the classes of a scene.
 
-    confusion: rows are true classes. near: null if the study has too few lesion masks, or hides them from the reader.
-    study: the study of the images and of the real lesions in `near`. side: side of the images in pixels.
+    confusion: rows are true classes. survival: mean share of a lesion's pixels that weak views keep; lost: share of
+    views that keep less than half. near: null if lesion masks are too few or hidden from the reader. side: in pixels.
     """
 
     accuracy: float
@@ -235,7 +235,7 @@ class Probe(Answer):
 class GridSource(Part):
     """A piece that was pasted into sample m of class A_n.
 
-    box: where it was cut out of the image in column `donor`; to: where it was pasted; as fractions of the side.
+    donor: column of the source image (`cols` or more: another study). box, to: where cut and pasted, in image sides.
     """
 
     n: int
@@ -268,12 +268,12 @@ def folder_of(ctx: Context, scene: medmix_view.Scene) -> Path | None:
 
 
 def hidden(ctx: Context, who: str, scene: medmix_view.Scene) -> bool:
-    """Says whether the reader reads the scene's study blind; its file names and lesions are then not shown."""
+    """Returns whether the reader reads the scene's study blind, which hides its file names and lesions."""
     return scene.study in sessions.standing(ctx.store(), who)["blind"]
 
 
 async def while_asked(request: Request, work: Callable[[Stop], T]) -> T:
-    """Runs `work` in a thread; the function passed to it says whether the client has disconnected."""
+    """Returns the result of `work`, run in a thread; its argument returns whether the client has disconnected."""
     left = threading.Event()
     task = asyncio.ensure_future(run_in_threadpool(work, left.is_set))
     while not task.done():
@@ -319,7 +319,7 @@ def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
 
 @router.post("/probe", response_model=Probe, dependencies=[heavy(GRID)])
 async def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
-    """Measure how well features separate the classes: the numbers next to the picture."""
+    """Measure how well a linear probe on an encoder's features separates the classes of a scene."""
 
     def measured(should_stop: Stop) -> dict:
         from core.studio.medmix import probe  # scikit-learn, which the page's start does not wait for

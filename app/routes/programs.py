@@ -1,4 +1,4 @@
-"""A route only for programs: it scores an image that is in no study and stores nothing."""
+"""A route for programs, which scores an image that belongs to no study and stores nothing."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class OneImage(Body):
 class Look(Answer):
     """A fit's result for an image.
 
-    threshold: the score above which the run flags an image. percentile: among its held-out normals. These and flagged
-    are null before its study is scored. heat_map: a 16-bit PNG as a data URL; low and high: the values of 0 and 65535.
+    threshold: the score above which the run flags an image. percentile: of the score among held-out normals. Both and
+    `flagged` are null before the run has scored its study. heat_map: a 16-bit PNG as a data URL, 0 is low, 65535 high.
     """
 
     score: float
@@ -55,7 +55,7 @@ class Look(Answer):
 
 @router.post("/score", response_model=Look, dependencies=[heavy(IMAGE)])
 def score(ctx: Studio, who: Sighted, body: OneImage):
-    """Score an image that is in no study with a finished fit."""
+    """Score an image with a finished fit; the image belongs to no study, and nothing is stored."""
     try:
         data = base64.b64decode(body.image.rpartition(",")[2], validate=True)
     except binascii.Error:
@@ -70,5 +70,5 @@ def score(ctx: Studio, who: Sighted, body: OneImage):
 
 
 def png_address(codes: np.ndarray) -> str:
-    """Encodes codes uint16 (h, w) as a PNG in a data URL."""
+    """Returns codes uint16 (h, w) as a 16-bit greyscale PNG in a data URL."""
     return "data:image/png;base64," + base64.b64encode(cv2.imencode(".png", codes)[1].tobytes()).decode()

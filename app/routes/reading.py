@@ -55,7 +55,7 @@ class ListedSession(EndedSession):
 
 
 class Sessions(Answer):
-    """The choices for a new session, and the sessions that have ended."""
+    """The choices for a new session, and sessions that have ended (over). blind: whether the reader is blind now."""
 
     choices: list[SessionChoice]
     over: list[ListedSession]
@@ -152,7 +152,7 @@ def asked(ctx: Context, request: Request, name: str, number: int) -> tuple[dict,
 
 
 def about(row: dict) -> dict:
-    """Describes a session that has ended."""
+    """Returns the fields of a session's row that an EndedSession has."""
     return {k: row[k] for k in ("id", "blind", "neutral", "shuffled", "choice", "created", "ended", "reader")}
 
 
@@ -200,7 +200,7 @@ def end(ctx: Studio, who: Reader):
 
 @router.get("/{session}/summary", response_model=SessionSummary)
 def summary(ctx: Studio, who: Reader, request: Request, session: Id):
-    """Summarise a session: times, decisions, and metrics if the reader may see them."""
+    """Summarise a session that has ended: times, decisions, and metrics if the reader may see them."""
     row, hidden = asked(ctx, request, who, session)
     visible_fields = session_report.visible(ctx.store(), row, hidden)
     return {"ok": True, "session": about(row), **visible_fields}

@@ -1,4 +1,4 @@
-"""Removed things: the bin, which keeps runs and studies for a week, and the erasing of a patient for good.
+"""Removal of data: the bin, which keeps removed runs and studies for a week, and permanent erasure of a patient.
 
 Only administrators erase: what is stored is described first, then deleted.
 """
@@ -70,7 +70,7 @@ class Patient(Body):
 
 
 class Erasure(Patient):
-    """A patient whose erasure is confirmed. cases: the number that was shown before."""
+    """A patient whose erasure is confirmed. cases: the number of cases that was shown before."""
 
     cases: Id
 
@@ -129,7 +129,7 @@ def find(ctx: Studio, who: Administrator, body: Patient):
 
 @router.post("/api/erase", response_model=Erased)
 def erase(ctx: Studio, who: Administrator, body: Erasure):
-    """Erase a patient, if the number of cases shown before is still right."""
+    """Erase a patient permanently, if `cases` is still the number of the patient's cases."""
     cases = erasing.cases_of(ctx.store(), body.patient, body.case)
     if len(cases) != body.cases:
         raise ValueError(f"There are {len(cases)} cases now, not {body.cases}: look again.")

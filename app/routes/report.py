@@ -36,7 +36,7 @@ class NamedTable(Part):
 
 
 class NamedNetwork(Part):
-    """A network that all rows can use. budget: whose default it is, or null."""
+    """A backbone that all rows can use. budget: the budget whose default it is, or null."""
 
     name: str
     title: str
@@ -49,7 +49,7 @@ class ReportChoices(Part):
 
 
 class ReportSeed(Part):
-    """The runs of a row with one seed. fit, encoder: null if not made yet."""
+    """The runs of a row with one seed. fit, encoder: ids of the runs; null if not made yet."""
 
     seed: int
     fit: str | None
@@ -65,7 +65,7 @@ class ReportRow(Part):
     """A row of one of the paper's tables.
 
     values: our results by metric; paper: the published ones. starred, paper_starred: whether our row, or the paper's,
-    uses no ImageNet weights. collapsed: number of collapsed encoders. failed: why there is no result, or "".
+    uses no ImageNet weights. seconds: mean time. collapsed: number of collapsed encoders. failed: the error, or "".
     """
 
     label: str
@@ -99,7 +99,7 @@ class ReportJob(Part):
 
 
 class Beside(Part):
-    """The dataset of the published numbers shown next to ours, and whether it is this study's."""
+    """The dataset of the published numbers shown next to ours. own: whether the study is of that dataset."""
 
     dataset: str
     own: bool

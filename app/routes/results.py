@@ -1,4 +1,4 @@
-"""The results page's JSON: operating points, agreement, changed minds, Dice by size, the prediction panel."""
+"""Routes of the Results tab: operating points, agreement, changed decisions, Dice by size, the prediction panel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OperatingPoint(Confusion):
     """A run's performance against the labels, or against the readers.
 
     roc: (false positive rate, true positive rate), with their thresholds in `cuts`; null if only normal or only
-    abnormal cases are known.
+    abnormal cases are known. point: the same two rates at the operating point.
     """
 
     against: Literal["labels", "readers"]
@@ -46,7 +46,7 @@ class OperatingPoint(Confusion):
 class Promised(Part):
     """The conformal threshold: at most `alpha` of normal images are flagged; of the test normals, `share` were flagged.
 
-    caveat: its limits. paused: whether the guarantee is suspended because images have changed; `guarantee` says so.
+    caveat: a limitation of the guarantee, or null. paused: whether it is suspended because images have changed.
     """
 
     alpha: float
@@ -64,7 +64,7 @@ class Promised(Part):
 class Chosen(Part):
     """An operating point.
 
-    threshold: null for the percentile of held-out normals. labels: whether labels were known when it was chosen.
+    threshold: null for the percentile of held-out normals. labels: whether labels were known when it was dragged.
     """
 
     source: Literal["dragged", "limit", "readers", "default"]
@@ -232,7 +232,7 @@ class Verdict(Part):
 
 
 class _Results(Answer):
-    """minds: how decisions changed, by reader."""
+    """minds: by reader, how second decisions changed. blind: whether the study is read blind first."""
 
     runs: list[ScoredRun]
     agreement: Agreement
@@ -286,7 +286,7 @@ class PlantedLesions(Part):
 class NewImages(Part):
     """The result of a test by betting whether new normal images still score like held-out ones.
 
-    capital: the test's maximum capital; 100 raises an alarm. since: the day of the alarm, or null. caveat: its limits.
+    capital: the test's maximum capital; 100 raises an alarm. since: day of the alarm, or null. caveat: a limitation.
     """
 
     cases: int
@@ -336,7 +336,7 @@ class Calibrated(Part):
 class Believed(Answer):
     """The reliability of a run's scores.
 
-    planted, plain: empty before they are measured. enough: number of normal and of abnormal decisions to calibrate.
+    planted, plain: empty before they are measured. enough: normal and abnormal decisions needed for a calibration.
     """
 
     promise: Promised | None
@@ -352,7 +352,7 @@ class Believed(Answer):
 def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int = 1, masks: Name = ""):
     """Return all results of a run, by default of the one that Review opens with.
 
-    masks: reference or readers, the lesion masks used as ground truth. Blind readers are refused (see `Sighted`).
+    roi: 1 for scores inside the region of interest. masks: reference or readers, the lesion masks used as ground truth.
     """
     store = ctx.store()
     runs = cases.scored_runs(store, study)
@@ -439,13 +439,13 @@ def sizes(ctx: Studio, who: Sighted, study: str, run: Name, masks: Name = ""):
 
 @router.get("/{study}/believe", response_model=Believed)
 def believed(ctx: Studio, who: Sighted, study: str, run: Name):
-    """Return what the run's threshold guarantees and misses, whether images changed, and how scores are calibrated."""
+    """Return what a run's threshold guarantees and misses, whether images changed, and how scores are calibrated."""
     store = _scored_by(ctx, study, run)
     return {"ok": True} | believe.believed(store, study, run)
 
 
 @router.post("/{study}/believe", response_model=JobNumber)
 def plant(ctx: Studio, who: Administrator, study: str, run: Name):
-    """Queue the planting of lesions into held-out normals, which measures what a run's threshold misses."""
+    """Queue a job that measures what a run's threshold misses, with lesions planted into held-out normals."""
     store, steps = _scored_by(ctx, study, run), [{"step": "believe", "run": run}]
     return {"ok": True, "job": jobs.once(store, steps, lambda: steps)["id"]}

@@ -31,7 +31,7 @@ AHEAD = 3  # cases whose pictures the page fetches in advance
 
 
 class Travel(Body):
-    """An undo or a redo. list: the worklist's filters and order."""
+    """A request to undo or redo a decision. list: the worklist's filters and order."""
 
     study: Name
     token: Name | None = None
@@ -41,7 +41,7 @@ class Travel(Body):
 class NewDecision(Body):
     """A decision to store.
 
-    token: identifies the request; repeated, it stores nothing. shown: what was on screen, for the audit trail.
+    token: a repeated token stores nothing. seconds: reading time. shown: what was on screen, for the audit trail.
     """
 
     case: Id
@@ -134,8 +134,8 @@ class CaseDetail(Part):
     """A case, with the fields that its reader may see.
 
     While the case is hidden from a blind reader, it has no fields after `findings`, and only the reader's own findings.
-    `others`, `frames` and `recording` are missing while the reader is blind, `about` under neutral names, all four in a
-    trial. kinds: tags from the import.
+    While the reader is blind, `others`, `frames` and `recording` are missing; under neutral names, `about`; in a trial,
+    all four. kinds: tags from the import.
     """
 
     id: int
@@ -204,7 +204,7 @@ class PartOfTrial(Part):
 class ReviewSetup(Answer):
     """What the Review tab needs to open a study.
 
-    version: the studio's version. blind: whether the study is read blind first; blinded: whether by this reader.
+    version: the studio's version. blind: whether the study is read blind first; blinded: whether this reader is blind.
     """
 
     study: str
@@ -224,8 +224,8 @@ class ReviewSetup(Answer):
 class WorklistRow(Part):
     """A row of the worklist.
 
-    flagged: 0 or 1. map: when the heat map was made. kinds: tags from the import. why: why the run would learn
-    from it, in the order "teaches". All optional fields are missing while the case is hidden.
+    flagged: 0 or 1. map: when the heat map was made. kinds: tags from the import. why: why the run would learn from
+    the case; only if the list is sorted by "teaches". All optional fields are missing while the case is hidden.
     """
 
     id: int
@@ -261,7 +261,7 @@ class Counts(Answer):
 
 
 class Ahead(Part):
-    """A case whose picture is fetched in advance. name: the neutral name, if the reader knows it by one."""
+    """A case whose picture is fetched in advance. name: its neutral name, if the reader sees neutral names."""
 
     id: int
     v: str
@@ -280,7 +280,7 @@ class Opened(Answer):
 
 
 class Decided(Answer):
-    """A stored decision, and the next case. review: 0 for a blind reader."""
+    """A stored decision, and the next case. review: id of the decision; 0 for a blind reader."""
 
     review: int
     case: int
@@ -293,7 +293,7 @@ class Decided(Answer):
 class Reverted(Answer):
     """The result of an undo or a redo.
 
-    decision: the one that counts now. review: 0 for a blind reader.
+    decision: the one now in effect, or null. review: id of the decision; 0 for a blind reader.
     """
 
     review: int
@@ -368,7 +368,7 @@ def step(
     back: Int = 0,
     unread: Int = 0,
 ):
-    """Return the case after (or before) one in the list's order, with its detail; case 0: the first."""
+    """Return the details of the case after `case` (with `back`: before it) in the list's order; case 0: the first."""
     values = {**request.query_params, **({"decision": "unread"} if unread else {})}
     query = worklist.Query.from_values(values)
     with ctx.reading(request, study=study, number=case or None, run=run) as context:
@@ -465,7 +465,7 @@ def settings(ctx: Studio, who: Reader, request: Request, body: ReviewSettings):
 
 @router.post("/threshold", response_model=Done)
 def threshold(ctx: Studio, who: Reader, request: Request, body: Threshold):
-    """Record a change of the threshold as an event; the page sends it on release."""
+    """Record a change of the threshold in the audit trail; the page sends it when the slider is released."""
     with ctx.writing(request, number=body.case, run=body.run) as context:
         audit.record(
             context.store, context.reader, "threshold", study=context.study, case_id=context.asked_case["id"],

@@ -117,7 +117,7 @@ def under(ctx: Studio, who: Reader, request: Request, case_id: Id, body: AtSpot)
 
 @router.post("/boxes", response_model=BoxesThere)
 def ahead(ctx: Studio, who: Reader, request: Request, body: Coming):
-    """Prepare the next cases for boxes. The answer reveals nothing of them: each box checks the reader's rights."""
+    """Compute embeddings of the next cases in advance, for masks from boxes; the answer reveals nothing about them."""
     missing = boxes.missing()
     sources = []
     for case_id in body.cases if missing is None else []:

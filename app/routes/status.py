@@ -33,7 +33,7 @@ class OpenSession(Part):
 
 
 class Standing(Part):
-    """What the reader is reading. blind: studies that the reader reads blind now. session: the open reading session.
+    """The reader's blind reading and open session. blind: studies read blind now. session: the open reading session.
 
     closed: paths that are refused meanwhile, as regular expressions. why: the reason, in words.
     """
@@ -141,7 +141,7 @@ async def events(ctx: Studio, who: Reader, request: Request):
 
 @router.get("/plan", response_model=Plan)
 def planned(ctx: Studio, who: Reader, study: Line = ""):
-    """List the jobs of a study, stage by stage, and the time left."""
+    """List the jobs of a study, stage by stage, and the time left; empty without a study."""
     if study:
         study_row(ctx.store(), study)
     return {"ok": True, **plan.plan(ctx.store(), study or None)}

@@ -65,7 +65,7 @@ class Import(Body):
 class Add(Body):
     """Images to add to a study.
 
-    path, or drop: the token of an upload. again: also those erased from this home; ask: ask about these first.
+    path, or drop: the token of an upload. again: also add images erased from this home; ask: ask about these first.
     """
 
     path: Line = ""
@@ -77,7 +77,7 @@ class Add(Body):
 
 
 class Answered(Body):
-    """A person's answers. answers: the meaning of each group; again: whether to import images erased from this home."""
+    """Answers to an import's question. answers: meaning of each group; again: whether to import erased images."""
 
     answers: dict[Line, Literal["normal", "abnormal", "out"]] = {}
     again: bool | None = None
@@ -113,7 +113,7 @@ class Straddling(Part):
 
 
 class Report(Part):
-    """The result of an import. first: the first new case, if cases were added to a study."""
+    """The result of an import. first: id of the first new case, if cases were added to a study."""
 
     study: str
     accepted: int
@@ -198,7 +198,7 @@ class DemoAsked(Body):
 
 
 class DemoJob(Answer):
-    """The job that makes the demo's weights or trains on it. job: null if the study already existed."""
+    """The job that computes the demo's weights or trains on it; null if the study to import already existed."""
 
     job: int | None
 
@@ -240,9 +240,9 @@ class BySplit(Part):
 
 
 class Overview(Answer):
-    """What a study holds.
+    """The contents of a study.
 
-    sizes: the four most frequent of size_count sizes, with their numbers of images.
+    sizes: the four most frequent of size_count image sizes, with their numbers of images. report: of the import.
     """
 
     study: Study
@@ -256,7 +256,7 @@ class Overview(Answer):
 
 
 class Next(Answer):
-    """Facts for a study's next steps. guess, kept: the guessed and confirmed kind. look: seconds of a first look."""
+    """Facts for choosing a next step. guess, kept: guessed, confirmed kind of image. look: seconds of a first look."""
 
     kinds: dict[str, str]
     guess: str | None
@@ -512,7 +512,7 @@ def fitting(ctx: Studio, who: Sighted, study: str):
 
 @router.post("/{study}/kind", response_model=Labels)
 def keep_kind(ctx: Studio, who: Administrator, study: str, body: Kind):
-    """Confirm the kind of image; the labels of findings then follow it, unless the study has its own."""
+    """Confirm the kind of image, and set labels of findings for it unless the study has its own, or findings."""
     store = ctx.store()
     kind.keep(store, study, body.kind)
     return {"ok": True, "labels": decisions.fit_labels(store, study, body.kind, who)}
@@ -520,7 +520,7 @@ def keep_kind(ctx: Studio, who: Administrator, study: str, body: Kind):
 
 @router.get("/{study}/sample", response_model=Sample)
 def draw(ctx: Studio, who: Sighted, study: str, count: Int = 24, seed: Id = 0, part: str = "all"):
-    """Draw random sample cases to view."""
+    """Draw random sample cases of all groups, or of one `part` such as "test normal"."""
     return {"ok": True, "cases": overview.sample(ctx.store(), study, max(1, min(count, 100)), seed, part)}
 
 

@@ -42,7 +42,7 @@ class TourAct(Part, total=False):
 
 
 class TourStep(Part):
-    """A step of the tour. yours: the reader's decisions are counted while it is shown."""
+    """A step of the tour. yours: whether the reader's decisions are counted while it is shown."""
 
     tab: str
     title: str
@@ -62,8 +62,8 @@ class TourSteps(Answer):
 class TourAgreement(Part):
     """The reader's agreement with the machine and with the ground truth.
 
-    read: images that the reader called normal or abnormal; machine, truth: how many of these each agrees on; missed:
-    images with a lesion that the reader found and the machine did not flag.
+    read: images that the reader called normal or abnormal; machine, truth: how many of these the run, or the ground
+    truth, agrees with; missed: abnormal images that the reader recognised and the run did not flag.
     """
 
     read: int
@@ -75,8 +75,8 @@ class TourAgreement(Part):
 class TourState(Answer):
     """The state of the demo study.
 
-    found: the abnormal case with the highest score; null, like `agreement`, while the reader reads the study blind.
-    stored: the encoder that was trained on the study last, if any.
+    found: id of the abnormal case with the highest score, or null; null, like `agreement`, while the reader reads the
+    study blind. stored: id of the newest encoder trained on the study, or null.
     """
 
     study: str
@@ -98,7 +98,7 @@ def page(ctx: Studio, who: Reader):
 
 @router.get("/api/tour", response_model=TourState)
 def demo_state(ctx: Studio, who: Reader):
-    """Return whether the demo study exists, and its running jobs."""
+    """Return the state of the demo study: whether it exists, its job, and the reader's agreement."""
     state = tour.state(ctx.store())
     blind = sessions.standing(ctx.store(), who)["blind"]
     hidden = state["study"] in blind
@@ -114,13 +114,13 @@ def steps(ctx: Studio, who: Reader):
 
 @router.post("/api/tour/prepare", response_model=TourState)
 def prepare(ctx: Studio, who: Administrator):
-    """Open the ready demo study, which the tour shows."""
+    """Import the demo study if it is missing, so that the tour can show it."""
     return {"ok": True, **tour.prepare(ctx.store(), ctx.store().setting("device", "auto"))}
 
 
 @router.post("/api/tour/reset", response_model=TourState)
 def reset(ctx: Studio, who: Administrator):
-    """Reset the demo study."""
+    """Reset the demo study to its original state (single-user mode only)."""
     if not ctx.single_user:
         raise ValueError("The demo study can only be reset in single-user mode: open the studio without sign-in")
     return {"ok": True, **tour.reset(ctx.store(), who)}

@@ -138,8 +138,8 @@ class LogLine(Part):
 class RunDetail(Answer):
     """One run in detail.
 
-    left: seconds until it is done, null if no job works on it. series: values since the requested step, or all of them
-    if `reset`.
+    left: seconds until it is done, null if no job works on it. series: every stride-th value since the requested step,
+    or since the start if `reset`. last: the newest step.
     """
 
     run: Run
@@ -216,7 +216,7 @@ class TrainingForms(Answer):
 
 
 class DryRun(Answer):
-    """The measurements of a dry run. memory, free: bytes. No figures if the first steps did not fit into memory."""
+    """The measurements of a dry run. memory, free: bytes. Most are missing if the first steps did not fit."""
 
     fits: bool
     message: str
@@ -300,13 +300,13 @@ def list_runs(ctx: Studio, who: Sighted, study: Name, archived: bool = False):
 
 @router.get("/run/{run_id}", response_model=RunDetail)
 def show(ctx: Studio, who: Sighted, run_id: str, after: Int = -1, stride: Id = 0):
-    """Return one run in detail, with its metrics since a step."""
+    """Return one run in detail, with its metrics since step `after`. stride: that of the previous answer."""
     return {"ok": True, **live.detail(ctx.store(), ctx.held(live.Alarms, ctx.store()), run_id, after, stride)}
 
 
 @router.get("/run/{run_id}/batch.png", **binary("image/png"))
 def batch(ctx: Studio, who: Sighted, run_id: str, step: Id = 0):
-    """Return the views of a batch that the training draws at a step."""
+    """Return a picture of the views in the batch that the training draws at a step."""
     mosaic = ctx.held(BatchStrip, ctx.store()).strip(run_id, step)
     return pixels.picture(mosaic)
 
@@ -348,7 +348,7 @@ def act(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str
 
 @router.get("/compare", response_model=Compared)
 def compare(ctx: Studio, who: Sighted, run: Line):
-    """Compare several runs: their curves, and the settings in which they differ."""
+    """Compare up to six runs (ids separated by commas): their curves, and the settings in which they differ."""
     chosen = list(dict.fromkeys(run.split(",")))[:COMPARED]
     rows = [runs.get_run(ctx.store(), run) for run in chosen]
     return {

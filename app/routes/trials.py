@@ -87,8 +87,8 @@ class Trial(Part):
 class Trials(Answer):
     """A study's trials, and the choices for a plan.
 
-    form, usual: form and defaults of a new plan. readers: accounts with that role. panel: everyone with an account, or
-    with reviews of the study.
+    form, usual: form and defaults of a new plan. readers: accounts with the role reader. panel: everyone who has an
+    account or has reviewed the study.
     """
 
     trials: list[Trial]
@@ -100,7 +100,7 @@ class Trials(Answer):
 
 
 class NewTrial(Body):
-    """A plan to store. trial: the one whose plan it replaces."""
+    """A plan to store. trial: id of the trial whose plan it replaces; null for a new trial."""
 
     plan: Settings
     trial: Id | None = None
@@ -155,7 +155,7 @@ def trials(ctx: Studio, who: Administrator, study: Name):
 
 @router.post("/of/{study}", response_model=PlannedTrial)
 def planned(ctx: Studio, who: Administrator, study: Name, body: NewTrial):
-    """Store a plan, for a new trial or for one without decisions so far."""
+    """Store a plan, for a new trial or for one in which no decision has been made yet."""
     with ctx.store().write():
         number = plan.make(ctx.store(), study, TrialPlan.from_dict(body.plan), who, body.trial)
         return {"ok": True, "trial": number, "digest": plan.get(ctx.store(), number)["digest"]}

@@ -27,7 +27,7 @@ MOST_CHANNELS = 4096
 
 
 class BadConfig(ValueError):
-    """Raised if an option is unknown or its value invalid; the message names it and says what is allowed."""
+    """Raised if an option is unknown or its value is invalid; the message names the option and what is allowed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Option:
         return list(self.aliases[value]) if value in self.aliases else value.split("+")
 
     def fault(self, value: Any) -> str:
-        """Returns what is wrong with a value, as the end of a sentence that begins with the option's name; else ""."""
+        """Returns "" if `value` is None or allowed, otherwise what is wrong, to follow the option's name."""
         if value is None:
             return ""
         if self.choices:
@@ -131,7 +131,7 @@ def option(default: Any, sentence: str = "", **declared: Any) -> Any:
 
 
 def cached_by_class(function: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Wraps `functools.cache`, because type checkers consider a class of frozen dataclasses unhashable."""
+    """Caches a function of a class. Type checkers reject `functools.cache`: they consider such classes unhashable."""
     return functools.cache(function)
 
 
@@ -195,7 +195,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Base of every configuration. Checks its options; a subclass that checks more calls `super().__post_init__()`."""
+    """Base of all configurations; invalid options raise BadConfig. Overrides of `__post_init__` must call super's."""
 
     def __post_init__(self) -> None:
         for name, declared in options(type(self)).items():
@@ -211,7 +211,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Reads the result of `to_dict`. Raises BadConfig for unknown keys and values out of bounds."""
+        """Creates a configuration from the result of `to_dict`. Raises BadConfig for an unknown key or a bad value."""
         kinds = types_of(cls)
         unknown = sorted(set(values) - set(kinds))
         if unknown:
@@ -222,7 +222,7 @@ class Config:
         return cls(**{k: _read(kinds[k], v, f"{cls.__name__}.{k}") for k, v in values.items()})
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with changes; a key may be dotted to reach a nested configuration: `medmix.lesions`."""
+        """Returns a changed copy; `medmix__size` or "medmix.size" changes a nested option. Raises BadConfig."""
         values = self.to_dict()
         for key, value in changes.items():
             spot = values

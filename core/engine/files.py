@@ -31,9 +31,9 @@ class Busy(Exception):
 
 @contextlib.contextmanager
 def locked(path: Path | str, wait: bool = True) -> Iterator[Path]:
-    """Locks `path` against other threads and processes while the block runs, and yields an empty folder next to it.
+    """Locks `path` against other threads and processes while the block runs; yields a private folder next to `path`.
 
-    Raises Busy if another thread or process holds the lock and `wait` is False.
+    The folder holds only the lock file at first. Raises Busy if the lock is taken and `wait` is False.
     """
     path = Path(path)
     name = hashlib.sha256(path.name.casefold().encode()).hexdigest()[:16]
@@ -43,7 +43,7 @@ def locked(path: Path | str, wait: bool = True) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
-    """Yields a path at which to write a file or a folder; when the block ends, it replaces `path` in one step.
+    """Yields a path at which to write a file or a folder, which replaces `path` in one step when the block ends.
 
     Other files that the block writes next to it are moved next to `path`. If the block fails or writes nothing, nothing
     changes. The yielded path has the name of `path`.
@@ -53,10 +53,10 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 
 def built(path: Path, read: Callable[[], T | None], make: Callable[[Path], object]) -> T:
-    """Returns the result of `read()`; if it is None or a file is missing, `make` first writes `path`.
+    """Returns `read()`; if this is None or raises FileNotFoundError, `path` is first created by `make(draft_path)`.
 
-    If several threads or processes call it at the same time, one writes and the others wait. Raises FileNotFoundError
-    if the result cannot be read afterwards.
+    If several threads or processes call this at the same time, one creates `path` and the others wait. Raises
+    FileNotFoundError if `read()` fails afterwards.
     """
     value = _if_there(read)
     if value is None:
@@ -137,7 +137,7 @@ def _alone(work: Path, wait: bool = True) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> list[str]:
-    """Removes the files that killed writers left below a folder, but no active writer's files; returns their names."""
+    """Removes unfinished files of killed writers below a folder, not those of active writers; returns their names."""
     removed = []
     for work in [Path(root, name) for root, names, _ in os.walk(folder) for name in names if name.startswith(MAKING)]:
         leftovers = [inside.name for folder_left in work.glob("*/") for inside in folder_left.iterdir()]
@@ -147,7 +147,7 @@ def sweep(folder: Path) -> list[str]:
 
 
 def mapped(path: Path | str) -> np.ndarray:
-    """Memory-maps the array of a .npy file for reading; `np.load` opens the file twice and may see two versions."""
+    """Memory-maps a .npy file, read-only. Opens it once, unlike `np.load`, which may see two versions of the file."""
     from numpy import memmap
     from numpy.lib import format
 
@@ -164,13 +164,13 @@ def copy(source: Path | str, target: Path | str) -> None:
 
 
 def write_bytes(path: Path | str, data: bytes) -> None:
-    """Replaces `path` by `data` in one step: readers find the old or the new file, even after a crash."""
+    """Writes `data` to `path` in one step: readers find either the old or the new file, even after a crash."""
     with replacing(path) as draft:
         draft.write_bytes(data)
 
 
 def write_json(path: Path | str, value: object) -> None:
-    """Writes `value` as indented JSON; NaN and infinity are refused, as they are not valid JSON."""
+    """Writes `value` as indented JSON. Raises ValueError for NaN and infinity, which are not valid JSON."""
     write_bytes(path, (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
 
 
@@ -183,7 +183,7 @@ def write_tensors(path: Path | str, tensors: dict[str, torch.Tensor]) -> None:
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:
-    """Computes the SHA-256 of a file's bytes in hexadecimal, as publishers print it."""
+    """Returns the SHA-256 of a file's content as 64 hexadecimal digits."""
     with open(path, "rb") as content:
         if hasattr(hashlib, "file_digest"):
             return hashlib.file_digest(content, "sha256").hexdigest()

@@ -9,14 +9,14 @@ from typing_extensions import Self
 
 
 class MeanColour:
-    """A normal distribution of mean colours: mean (3,) and precision (3, 3), in levels of 0 to 255."""
+    """A normal distribution of images' mean colours: mean (3,) and precision (3, 3), for levels from 0 to 255."""
 
     def __init__(self, mean: np.ndarray, precision: np.ndarray) -> None:
         self.mean, self.precision = np.asarray(mean, np.float64), np.asarray(precision, np.float64)
 
     @classmethod
     def fit(cls, images: np.ndarray, roi: np.ndarray | None = None) -> Self:
-        """Fits the distribution to normal images uint8 (N, S, S, 3); roi: uint8 (N, S, S), the pixels that count.
+        """Fits the distribution to normal images uint8 (N, S, S, 3). roi: uint8 (N, S, S), not 0 where pixels count.
 
         Raises ValueError for fewer than two images.
         """
@@ -27,7 +27,7 @@ class MeanColour:
         return cls(means.mean(0), np.linalg.inv(spread))
 
     def distances(self, images: np.ndarray, roi: np.ndarray | None = None) -> np.ndarray:
-        """Computes the Mahalanobis distances (N,), float64, of the images' mean colours."""
+        """Computes the Mahalanobis distance of each image's mean colour, float64 (N,); arguments as for `fit`."""
         offset = _means(images, roi) - self.mean
         return np.asarray(np.sqrt(np.einsum("ni,ij,nj->n", offset, self.precision, offset)))
 

@@ -31,7 +31,7 @@ def join(device: torch.device | str = "cpu") -> None:
 
 
 def place(device: torch.device | str) -> torch.device:
-    """Returns the device of this process: processes on the same machine use one GPU each."""
+    """Returns this process's device: for CUDA and several processes a separate GPU, set as current CUDA device."""
     device = torch.device(device)
     if device.type == "cuda" and wanted() > 1:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
@@ -40,7 +40,7 @@ def place(device: torch.device | str) -> torch.device:
 
 
 def leave() -> None:
-    """Leaves the group."""
+    """Leaves the group of processes; does nothing for a single process."""
     if world() > 1:
         dist.destroy_process_group()
 
@@ -51,7 +51,7 @@ def world() -> int:
 
 
 def rank() -> int:
-    """Returns this process's number, from 0."""
+    """Returns this process's number within the group, from 0."""
     return dist.get_rank() if world() > 1 else 0
 
 
@@ -61,7 +61,7 @@ def is_first() -> bool:
 
 
 def from_first(value: Any = None) -> Any:
-    """Returns the first process's `value` on every process. Serves as a barrier."""
+    """Returns the first process's `value` in every process; also a barrier, at which each waits for the first."""
     if world() == 1:
         return value
     values = [value if is_first() else None]
@@ -70,7 +70,7 @@ def from_first(value: Any = None) -> Any:
 
 
 def first_before_others(work: Callable[[], Result]) -> Result:
-    """Runs `work()` on each process; the others start when the first is done, and find its results."""
+    """Returns the result of `work()`, which the first process runs before the others, so that they find its files."""
     if not is_first():
         from_first()
     result = work()
@@ -80,7 +80,7 @@ def first_before_others(work: Callable[[], Result]) -> Result:
 
 
 def agreed(question: Callable[[], bool] | None) -> Callable[[], bool] | None:
-    """Wraps a question so that it is asked on the first process only, and all processes get its answer."""
+    """Wraps `question` so that only the first process calls it and all processes get the answer."""
     if world() == 1:
         return question
     return lambda: bool(from_first(question is not None and question() if is_first() else None))

@@ -10,11 +10,11 @@ Stop = Callable[[], bool]
 
 
 def part_of(report: Report | None, done: int, steps: int) -> Report | None:
-    """Wraps `report` for a stage that starts after step `done` of `steps` in total. None if `report` is None."""
+    """Returns a `Report` for a stage that starts at step `done` of `steps`; None if `report` is None."""
     if report is None:
         return None
     return lambda values: report({**values, "step": done + values["step"], "steps": steps})
 
 
 class Stopped(Exception):
-    """Raised by a fit or a training that was asked to stop; its resumable state is on disk."""
+    """Raised when long-running work was asked to stop; a training with a folder has then saved a checkpoint."""

@@ -19,12 +19,12 @@ Member = TypeVar("Member")
 
 
 class UnknownName(ValueError):
-    """Raised for an unknown name; the message lists the existing ones."""
+    """Raised if a registry has no member of a name; the message lists the registered names."""
 
 
 @dataclass
 class Registry:
-    """The members of a family by name. All files of `package` are imported when the first member is requested.
+    """A family of interchangeable components by name. All files of `package` are imported at the first look-up.
 
     A member with several files is a folder that contains a file of the same name: igd/igd.py. A folder without such a
     file has one member per file: comparators/panda.py.
@@ -38,7 +38,7 @@ class Registry:
     _loading: set[int] = field(default_factory=set)  # threads
 
     def register(self, name: str, **facts: Any) -> Callable[[Member], Member]:
-        """Returns a decorator that adds a member. facts: texts for users, such as `title` and `section`, and flags.
+        """Returns a decorator that registers a member. facts: flags, and texts for users such as `title`, `section`.
 
         listed=False: `names()` skips the member, because it needs more inputs than others. compares=True: it can find
         the normal patch that is most similar to the most abnormal one. own_network=True: it trains its own networks
@@ -82,7 +82,7 @@ class Registry:
         return self.fact(name, "title", name)
 
     def fact(self, name: str, key: str, otherwise: Any = None) -> Any:
-        """Returns a fact of a member, or `otherwise` if it lacks this fact or is unknown."""
+        """Returns the fact `key` of a member as registered, or `otherwise` if the fact or the member is missing."""
         self._load()
         return self._about.get(name, {}).get(key, otherwise)
 

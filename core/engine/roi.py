@@ -25,9 +25,9 @@ SMALLEST_VIEW = 0.2  # share of the image; a smaller field of view is considered
 
 
 def find_roi(image: np.ndarray) -> np.ndarray:
-    """Finds the region of interest of an image uint8 (H, W, 3) or (H, W): uint8 (H, W), 1 inside, 0 outside.
+    """Returns the region of interest of an image uint8 (H, W, 3) or (H, W): uint8 (H, W), 1 inside, 0 outside.
 
-    It is never empty: if no border is found, everything is inside.
+    The region is never empty: if nothing else is found, it is the whole image. Raises ValueError for other types.
     """
     if image.dtype != np.uint8 or image.ndim not in (2, 3):
         raise ValueError(f"find_roi needs a uint8 image (H, W, 3) or (H, W), not {image.dtype} {image.shape}")
@@ -49,9 +49,9 @@ def find_roi(image: np.ndarray) -> np.ndarray:
 
 
 def field_of_view(bright: np.ndarray) -> np.ndarray:
-    """Finds the field of view: uint8 (h, w), the convex hull of all pixels but the black border.
+    """Returns the field of view, uint8 (h, w), 1 inside: the convex hull of all pixels except the black border.
 
-    bright: uint8 (h, w), the largest channel of each pixel. Every common field of view (octagon, circle, rectangle) is
+    bright: uint8 (h, w), the maximum over the channels. Every common field of view (octagon, circle, rectangle) is
     convex, so the hull includes a dark lumen at the border. An opening first removes text and icons on the border.
     """
     lit = (cv2.medianBlur(bright, 3) > BLACK).astype(np.uint8)
@@ -77,7 +77,7 @@ def field_of_view(bright: np.ndarray) -> np.ndarray:
 
 
 def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """Finds black rectangles in the corners of the image: (top, bottom, left, right), ends excluded."""
+    """Returns the black rectangles in the corners of an image: (top, bottom, left, right), ends excluded."""
     regions = []
     height, width = bright.shape
     view_mask = view > 0
@@ -125,9 +125,9 @@ def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
 
 
 def find_text(image: np.ndarray) -> np.ndarray:
-    """Finds burned-in text in an image uint8 (h, w, 3): bool (h, w), boxes around its lines.
+    """Returns a mask of burned-in text in an image uint8 (h, w, 3): bool (h, w), True in a box around each line.
 
-    Letters are thin and equally bright, on one baseline and a smooth background; fewer than four must also be white.
+    Letters are thin, equally bright, on one baseline and a smooth background; fewer than four must also be white.
     Specular highlights and speckle are bright but crowded, and a bright rim is long but lacks the strokes of letters.
     """
     red, green, blue = cv2.split(image)

@@ -1,4 +1,4 @@
-"""Images, maps or masks that need not be in memory or in one file."""
+"""Array-like images, maps or masks that may be on disk and in several files, and are read row by row on demand."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Joined(_Read):
 
 
 class Resized(_Read):
-    """Images (N, S, S, 3) or regions (N, S, S), uint8, which are resized on demand; see `resized`."""
+    """Images (N, S, S, 3) or regions (N, S, S), uint8, that are shrunk when they are read; see `resized`."""
 
     def __init__(self, rows: Rows, side: int) -> None:
         self._rows, self._side = rows, side
@@ -105,18 +105,18 @@ class Resized(_Read):
 
 
 def resized(rows: np.ndarray, side: int) -> np.ndarray:
-    """Shrinks images (N, S, S, 3) or regions (N, S, S), uint8, to `side` pixels; smaller ones are not changed.
+    """Returns images (N, S, S, 3) or regions (N, S, S), uint8, shrunk to `side` pixels, or `rows` if S <= `side`.
 
-    Each pixel is the mean of the pixels it covers. The result can be used like an array, see `rows_of`.
+    Each pixel is the mean of the pixels that it covers. Rows are shrunk on demand, when the result is indexed.
     """
     return rows if rows.shape[1] <= side else cast(np.ndarray, Resized(rows, side))
 
 
 def rows_of(array: Rows, index: np.ndarray) -> np.ndarray:
-    """Returns array[index] without a large copy in memory.
+    """Returns array[index], index (n,) of integers, without a large copy in memory.
 
-    Adjacent rows of one file are a view. Others are copied up to AT_ONCE bytes; beyond that they are `Some` rows, which
-    can be used like an array wherever images are read by rows.
+    Adjacent rows of one file are a view. Other rows are copied up to AT_ONCE values; above that limit a `Some` is
+    returned, which reads rows on demand.
     """
     if len(index) and index[-1] - index[0] + 1 == len(index) and (np.diff(index) == 1).all():
         first, stop = int(index[0]), int(index[-1]) + 1

@@ -1,4 +1,4 @@
-"""Devices (choice, copies, memory, whether bf16 is faster), and the conversion of images to tensors and back."""
+"""Choice of the device, copies to it, its memory and bf16; and the conversion of images to tensors and back."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import torch
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """Returns the device 'auto' (CUDA if available, else the CPU), 'cpu', 'cuda' or 'cuda:i'.
+    """Returns the torch device for 'auto' (CUDA if available, otherwise the CPU), 'cpu', 'cuda' or 'cuda:i'.
 
-    Raises ValueError, which says what to do, if it is not available.
+    Raises ValueError for any other name, and if the device is not available; the message says what to use instead.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -35,7 +35,7 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 def autocast(device: torch.device, enabled: bool = True) -> contextlib.AbstractContextManager[Any]:
-    """Returns a context of bf16 autocast if the device is faster with it, else one that does nothing.
+    """Returns a bf16 autocast context if bf16 is native on the device and `enabled` is True, otherwise a null context.
 
     Losses are computed outside of it, in float32. CUDA devices with bf16 are faster, and so are processors with
     AVX512-BF16 or AMX (ResNet-18 at 96 px on two cores: 1.4 times the images per second; `bench autocast`). Older
@@ -47,9 +47,9 @@ def autocast(device: torch.device, enabled: bool = True) -> contextlib.AbstractC
 
 
 def gains_by_bf16(device: torch.device, network: torch.nn.Module | None = None) -> bool:
-    """Returns whether bf16 arithmetic is native on `device` and, if a `network` is given, faster for it.
+    """Returns whether bf16 is native on `device` and, if a `network` is given, expected to be faster for this network.
 
-    On CPUs depthwise convolutions are slower: EfficientNet-lite0 takes 14 times as long as in float32 on two cores.
+    False for networks with grouped convolutions on a CPU: EfficientNet-lite0 takes 14 times as long on two cores.
     """
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
@@ -60,14 +60,14 @@ def gains_by_bf16(device: torch.device, network: torch.nn.Module | None = None) 
 
 
 def to_device(t: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Copies `t` to `device`; to a GPU asynchronously, through pinned memory."""
+    """Returns `t` on `device`; copies from CPU to GPU are asynchronous, through pinned memory."""
     if device.type == "cuda" and t.device.type == "cpu":
         return t.pin_memory().to(device, non_blocking=True)
     return t.to(device)
 
 
 def on_device(arrays: Sequence[np.ndarray | torch.Tensor], device: torch.device) -> list[torch.Tensor]:
-    """Copies CPU arrays and tensors to `device`, in one transfer per dtype, of which the results are views."""
+    """Returns CPU arrays and tensors as tensors on `device`, copied to a GPU in one transfer per dtype."""
     values = [array.numpy() if isinstance(array, torch.Tensor) else array for array in arrays]
     if device.type == "cpu":
         return [torch.from_numpy(np.ascontiguousarray(value)) for value in values]
@@ -81,7 +81,7 @@ def on_device(arrays: Sequence[np.ndarray | torch.Tensor], device: torch.device)
 
 
 def constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Returns a tensor of a few numbers, copied to its device only once; it must not be modified."""
+    """Returns `values` as a tensor on `device`. It must not be modified, because tensors on a GPU are cached."""
     return torch.tensor(values, dtype=dtype) if device.type == "cpu" else _copied(values, device, dtype)
 
 
@@ -92,12 +92,12 @@ def _copied(values: tuple[float, ...], device: torch.device, dtype: torch.dtype)
 
 
 def generator_on(device: torch.device, draws: torch.Generator) -> torch.Generator:
-    """Makes a generator on `device` whose seed is the next draw of the CPU's generator `draws`."""
+    """Returns a generator on `device`, seeded with the next draw of the CPU generator `draws`."""
     return torch.Generator(device).manual_seed(int(torch.randint(2**62, (1,), generator=draws)))
 
 
 def normal(shape: Sequence[int], draws: torch.Generator, device: torch.device) -> torch.Tensor:
-    """Draws standard normal numbers on `device`; a GPU gives other numbers than the CPU for the same seed."""
+    """Returns standard normal numbers of `shape` on `device`; for the same seed, GPU and CPU numbers differ."""
     if device.type == "cpu":
         return torch.randn(*shape, generator=draws)
     return torch.randn(*shape, generator=generator_on(device, draws), device=device)
@@ -118,7 +118,7 @@ TAKES = "images are uint8 or floats from 0 to 1, (3, H, W), (H, W, 3), or a batc
 
 
 def channels_first(images: Any) -> tuple[torch.Tensor, bool]:
-    """Returns images as a tensor ([B,] C, H, W), and whether their channels came last. Raises ValueError if invalid."""
+    """Returns images as a tensor ([B,] C, H, W) and whether channels came last. Raises ValueError if invalid."""
     if not isinstance(images, (torch.Tensor, np.ndarray)):
         raise ValueError(
             f"{TAKES}, not {type(images).__name__}; torchvision's v2.ToImage() makes a tensor of a picture"
@@ -154,7 +154,7 @@ def demand_room(inside: torch.Tensor) -> None:
 
 
 def in_unit(pixels: torch.Tensor) -> torch.Tensor:
-    """Converts checked pixels of any type -> float32 in [0, 1]."""
+    """Converts pixels checked by `channels_first`, uint8 or floats, to float32 in [0, 1]."""
     return pixels.float().div(255) if pixels.dtype == torch.uint8 else pixels.float().clamp(0, 1)
 
 
@@ -171,7 +171,7 @@ PAD = 256 << 20
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """Makes glibc keep freed memory in this process; returns whether it does. Other C libraries are not changed.
+    """Makes glibc keep freed memory for this process. Returns False, without any effect, with other C libraries.
 
     A step on a CPU allocates and frees tensors of tens of MB. By default glibc returns their memory to the system,
     which clears every page again in the next step. This takes a seventh of the time of a step with EfficientNet-lite0
@@ -187,7 +187,7 @@ def keep_freed_memory() -> bool:
 
 
 def most_memory(device: torch.device) -> int:
-    """Returns the peak memory in bytes: of the GPU if that is the device, else of this process; 0 if unknown."""
+    """Returns the peak memory use in bytes: of the GPU if `device` is one, otherwise of this process; 0 if unknown."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     with contextlib.suppress(OSError, IndexError):  # Linux: ru_maxrss would include the parent's memory

@@ -1,4 +1,4 @@
-"""PMSACL Studio for Python: learn what normal medical images look like, score others, keep what readers say.
+"""PMSACL Studio for Python: fit anomaly detectors to normal medical images, score others, store readers' decisions.
 
     from pmsacl_studio import Studio
 
@@ -7,10 +7,10 @@
         run = studio.fit(studio.pretrained(study), "blend")
         print(studio.score(run))
 
-`Studio` is a home with studies, runs and reviews. `AnomalyDetector` is a detector with scikit-learn's conventions.
-`PMSACL` is the pre-training as a module for any loop, `MedMix` its augmentation as a transform of torchvision,
-`PMSACLLoss` and `pmsacl_loss` its contrastive loss. `Screen` is a model that `Studio.export_run` wrote, used elsewhere.
-`draw_case` draws an image to try things on. Research use; not a medical device.
+`Studio` opens a home folder with studies, runs and reviews. `AnomalyDetector` is a detector with scikit-learn's
+conventions. `PMSACL` is the pre-training as a module for any training loop, `MedMix` its augmentation as a torchvision
+transform, `PMSACLLoss` and `pmsacl_loss` its contrastive loss. `Screen` scores images with a model that
+`Studio.export_run` wrote. `draw_case` draws a synthetic image for examples. Research use; not a medical device.
 """
 
 from core.engine.augment.transform import MedMix

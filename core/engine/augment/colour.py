@@ -1,8 +1,8 @@
 """Colour jitter as one affine map of RGB per image (brightness, contrast, saturation and hue, or grey), and noise.
 
-Each of the four is affine in the colour, so the chain is one 3 x 3 matrix and an offset: one pass over the pixels.
-Two things differ from torchvision's ColorJitter: values are clamped once at the end, not after each of the four, and
-hue turns the colour about the grey axis (in YIQ, as TensorFlow's first `adjust_hue` did) rather than in HSV.
+Each of the four changes is affine in the colour, so together they are one 3 x 3 matrix and an offset: one pass over the
+pixels. Two things differ from torchvision's ColorJitter: values are clamped once at the end, not after each change, and
+hue rotates the colour about the grey axis (in YIQ, as TensorFlow's first `adjust_hue`) rather than in HSV.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ SATURATION = 2  # index of the saturation among the factors
 
 
 def jitter_factors(u: np.ndarray, strength: tuple[float, float, float, float]) -> np.ndarray:
-    """Turns uniform draws u (..., 4) in [0, 1) into the factors (..., 4) of a colour jitter.
+    """Converts uniform draws u (..., 4) in [0, 1) to the factors (..., 4) of a colour jitter.
 
-    Brightness, contrast and saturation lie in 1 +- strength, but not below 0; hue in +- strength (turns).
+    Brightness, contrast and saturation lie in 1 +- strength, but not below 0; hue lies in +- strength, in full turns.
     """
     factors: np.ndarray = PLAIN + (2 * u - 1) * np.array(strength, np.float32)
     factors[..., :3] = factors[..., :3].clip(0)
@@ -35,10 +35,10 @@ def jitter_factors(u: np.ndarray, strength: tuple[float, float, float, float]) -
 
 
 def colour_map(factors: Tensor, grey: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Computes the jitter as matrices M (L, 3, 3) and shares p (L,): x' = M x + p m, m being the mean colour's grey.
+    """Computes a jitter as matrices M (L, 3, 3) and shares p (L,): x' = M x + p m, where m is the mean colour's grey.
 
-    factors (L, 4): brightness, contrast, saturation, hue; a saturation of 0 gives grey. grey: bool (L,), images that
-    become grey whatever their factors. Contrast is scaled around the grey of the mean colour, as in torchvision. The
+    factors (L, 4): brightness, contrast, saturation, hue; a saturation of 0 gives grey. grey: bool (L,), images to make
+    grey whatever their factors. Contrast is scaled around the grey of the mean colour, as in torchvision. The
     order of the four has no effect: hue and saturation do not change grey, and brightness scales all channels alike.
     """
     bright, contrast, saturation, hue = factors.unbind(1)
@@ -50,13 +50,13 @@ def colour_map(factors: Tensor, grey: Tensor | None = None) -> tuple[Tensor, Ten
 
 
 def apply_colour(x: Tensor, matrix: Tensor, share: Tensor, means: Tensor) -> Tensor:
-    """Applies colour maps to x (L, 3, H, W), whose mean colours are means (L, 3); not clamped. See `colour_map`."""
+    """Applies colour maps, see `colour_map`, to x (L, 3, H, W) with mean colours `means` (L, 3), without clamping."""
     offset = share * (means @ constant(LUMA, x.device, x.dtype))
     return torch.baddbmm(offset.view(-1, 1, 1), matrix, x.flatten(2)).view_as(x)
 
 
 def grey_images(x: Tensor) -> Tensor:
-    """Returns which images x (B, 3, S, S) have three equal channels in every pixel: bool (B,), on the same device."""
+    """Returns whether each image of x (B, 3, S, S) has three equal channels in every pixel: bool (B,)."""
     if x.device.type == "cpu":  # a few pixels are enough to see that most images have a colour
         few = x[:, :, ::16, ::16]
         grey = ((few[:, 0] == few[:, 1]) & (few[:, 0] == few[:, 2])).flatten(1).all(1)
@@ -74,7 +74,7 @@ _LOW = 0xFFFFFFFF
 
 
 def mix(v: Tensor) -> Tensor:
-    """Mixes the 32 bits that each int64 holds into 32 well mixed bits (the `lowbias32` finaliser)."""
+    """Hashes the lower 32 bits of each int64 to a 32-bit number, with the finaliser `lowbias32`."""
     v = v & _LOW
     v = ((v ^ (v >> 16)) * 0x7FEB352D) & _LOW
     v = ((v ^ (v >> 15)) * 0x846CA68B) & _LOW
@@ -82,9 +82,9 @@ def mix(v: Tensor) -> Tensor:
 
 
 def hashed_normal(seed: Tensor, rows: Tensor, cols: Tensor, channels: int = 3) -> Tensor:
-    """Computes standard normal noise (L, channels, H, W) from seeds and positions.
+    """Computes standard normal noise (L, channels, H, W) that depends on seeds and pixel positions only.
 
-    seed int64 (L,) in [0, 2^31); rows int64 (L, H) and cols int64 (L, W): the positions, of either sign.
+    seed: int64 (L,) in [0, 2^31). rows: int64 (L, H). cols: int64 (L, W). Positions may be negative.
     """
     channel = torch.arange(channels, device=seed.device)
     key = mix(seed[:, None] * 0x9E3779B1 + channel[None] + 1)[:, :, None, None]

@@ -25,7 +25,7 @@ class CutMixConfig(Config):
 
     k: int = strong_classes()
     area: tuple[float, float] = spread(
-        (0.05, 0.5), "Part of the image that is replaced (CutMix's 1 - lambda), shared among the n boxes.", 0.001, 1
+        (0.05, 0.5), "Share of the image that n boxes together replace (CutMix's 1 - lambda).", 0.001, 1
     )
 
 
@@ -35,7 +35,7 @@ class CutMix(Strong):
     config: CutMixConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Fills n boxes with the same places of another image of the batch (of the image itself if it is alone)."""
+        """Replaces n boxes in each image by the same regions of another image of the batch (of itself if B = 1)."""
         counts = self.counts(n, x)
         b, side = len(x), x.shape[-1]
         u = torch.rand(b, self.k, 2, generator=generator)
@@ -68,8 +68,8 @@ class CutoutConfig(Config):
     """Options of the Cutout augmentation."""
 
     k: int = strong_classes()
-    size: tuple[float, float] = spread((0.15, 0.3), "Side of a square hole, of the image's.", 0.01, 1)
-    fill: str = option("mean", "mean: the image's own colour.", choices=("mean", "black", "grey"))
+    size: tuple[float, float] = spread((0.15, 0.3), "Side of a hole, relative to the image's.", 0.01, 1)
+    fill: str = option("mean", "mean: the image's mean colour.", choices=("mean", "black", "grey"))
 
 
 @STRONG.register("cutout", title="Cutout", section="Fig. ablation_transformation")
@@ -78,7 +78,7 @@ class Cutout(Strong):
     config: CutoutConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Cuts n separate holes into each image, for class A_n."""
+        """Fills n square holes, which do not overlap, in each image with one colour, for class A_n."""
         counts = self.counts(n, x)
         side = x.shape[-1]
         lengths = sides(torch.rand(len(x), self.k, 2, generator=generator).numpy(), self.config.size, 1.0, side)
@@ -106,7 +106,7 @@ class NoiseConfig(Config):
 
     k: int = strong_classes()
     sigma: float = option(
-        0.06, "Standard deviation of A_1's noise, of the range 0 to 1; A_n has n times as much.", above=0, high=1
+        0.06, "Standard deviation in A_1, for pixels from 0 to 1; A_n has n times as much.", above=0, high=1
     )
 
 
@@ -116,7 +116,7 @@ class Noise(Strong):
     config: NoiseConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Adds noise to each whole image, or to all of its region of interest. Grey images stay grey."""
+        """Adds Gaussian noise to each image, or to its region of interest if given. Grey images stay grey."""
         counts = self.counts(n, x)
         seed = to_device(torch.randint(2**31 - 1, (len(x),), generator=generator), x.device)
         sigma = to_device(counts * self.config.sigma, x.device).to(x.dtype)
@@ -141,7 +141,7 @@ class Noise(Strong):
 
 @dataclass(frozen=True)
 class PermutationConfig(Config):
-    """Options of the permutation augmentation. Each class has a fixed order of the tiles."""
+    """Options of the permutation augmentation, in which each class has a fixed order of tiles."""
 
     k: int = strong_classes()
     tiles: int = option(2, "The image is cut into tiles x tiles.", low=2, high=3)
@@ -153,7 +153,7 @@ class Permutation(Strong):
     config: PermutationConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Rearranges the tiles of each image in the order of its class; nothing is random.
+        """Rearranges the tiles of each image in the fixed order of its class, without random draws.
 
         Rows and columns beyond the last multiple of `tiles` are not changed.
         """
@@ -172,7 +172,7 @@ class Permutation(Strong):
 
 
 def permutations(items: int, count: int) -> list[tuple[int, ...]]:
-    """Chooses `count` permutations: the identity, then each time the farthest (Hamming distance) from those chosen."""
+    """Returns `count` permutations: the identity, then always the one farthest (Hamming distance) from all before."""
     chosen = [tuple(range(items))]
     # nine tiles have 362,880 permutations; every 89th is plenty to choose from
     among = list(itertools.islice(itertools.permutations(range(items)), 1, None, 89 if items > 4 else 1))
@@ -188,7 +188,7 @@ def permutations(items: int, count: int) -> list[tuple[int, ...]]:
 class RotationConfig(Config):
     """Options of the rotation augmentation."""
 
-    k: int = strong_classes("A_n is turned by n 360 / (k + 1) degrees, anticlockwise; with 3, quarter turns, exactly.")
+    k: int = strong_classes("A_n is rotated by n x 360 / (k + 1) degrees anticlockwise; for k = 3 by quarter turns.")
 
 
 @STRONG.register("rotation", title="Rotation", section="Fig. ablation_transformation")
@@ -197,9 +197,9 @@ class Rotation(Strong):
     config: RotationConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Rotates each image by the angle of its class; nothing is random.
+        """Rotates each image by the fixed angle of its class, without random draws.
 
-        Corners that come from outside the image are filled by reflection.
+        Corners outside the original image are filled by reflection.
         """
         counts = self.counts(n, x)
         images = x.clone()

@@ -1,8 +1,8 @@
 """Options and presets of MedMix and of the weak views; does not import torch, so that forms and flags load quickly.
 
-The paper says what MedMix does (Sec. MedMix, implementation details) but gives no sizes and no strengths; in the preset
-`paper`, as in all others, they were chosen by eye on real images. The presets `cut` to `zoom` are kinds of lesions with
-little in common: an encoder can be trained on some and validated on others, without any test lesion.
+The paper describes MedMix (Sec. MedMix, implementation details) but gives no sizes or strengths; in all presets,
+`paper` included, they were chosen by eye on real images. The presets `cut` to `zoom` are kinds of lesions with little
+in common: an encoder can be trained on some and validated on others, without any test lesion.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CHANCE = "The paper: each with probability 25 % (implementation details)."
 
 def strong_classes(sentence: str = "", **declared: object) -> int:
     """Declares the option `k` of a strong augmentation: 1 to 7, by default 3 as in the paper."""
-    field: int = option(3, sentence or "Strongest class: n of A_n.", low=1, high=MOST_CLASSES, **declared)
+    field: int = option(3, sentence or "Largest n of the classes A_n.", low=1, high=MOST_CLASSES, **declared)
     return field
 
 
@@ -62,18 +62,16 @@ class MedMixConfig(Config):
     )
     size: tuple[float, float] = spread(
         (0.1, 0.3),
-        "Part of the image's side. The paper gives no size.",
+        "Relative to the image's side. The paper gives no size.",
         0.01,
         1,
         label="Size of a lesion",
         slider=(0.02, 0.8),
         step=0.01,
     )
-    even_ratio: bool = option(
-        False, "Sizes of 2 to 4 % come as often as those of 20 to 40 %.", label="As many small as large"
-    )
+    even_ratio: bool = option(False, "2 to 4 % is then as frequent as 20 to 40 %.", label="As many small as large")
     aspect: float = option(
-        2.0, "Ratio of a box's sides; 1 keeps it square.", low=1, high=5, step=0.1, label="Longest ratio of sides"
+        2.0, "Ratio of a box's sides; 1: always square.", low=1, high=5, step=0.1, label="Largest ratio of sides"
     )
     shape: str = option(
         "rectangle",
@@ -84,17 +82,17 @@ class MedMixConfig(Config):
         label="Shape",
     )
     irregularity: float = option(
-        0.5, "How irregular shapes are: 0 an ellipse, 1 a ragged blob.", low=0, high=1, step=0.05, label="Irregularity"
+        0.5, "0: an ellipse. 1: a ragged blob.", low=0, high=1, step=0.05, label="Irregularity"
     )
     avoid_overlap: bool = option(
         True,
-        "A_2 then always shows two lesions; smaller ones where two do not fit.",
+        "Lesions do not overlap, so that A_2 always shows two; they are made smaller if they do not fit.",
         label="Keep lesions apart",
     )
     least_contrast: float = option(
         15.0,
-        "Mean change of the three channels, of 255, by which a lesion shows. One that shows in too few pixels is made "
-        "brighter or darker until it does, because its class would be false; 0 leaves it.",
+        "Mean change of the three channels, out of 255, that makes a pixel of a lesion visible. Lesions with too few "
+        "visible pixels are made brighter or darker, because their class would be wrong. 0: never.",
         low=0,
         high=100,
         step=1,
@@ -102,11 +100,11 @@ class MedMixConfig(Config):
         label="Least contrast",
     )
     least_area: int = option(
-        12, "In how many pixels a lesion shows at least.", low=1, high=400, unit="pixels", label="Least area"
+        12, "Smallest number of visible pixels of a lesion.", low=1, high=400, unit="pixels", label="Least area"
     )
     inside: float = option(
         0.95,
-        "Lesions do not fall on border or text.",
+        "Smallest part of a lesion's box, so that lesions do not lie on the border or on text.",
         low=0,
         high=1,
         step=0.05,
@@ -123,7 +121,7 @@ class MedMixConfig(Config):
     )
     softness: tuple[float, float] = spread(
         (0.0, 0.0),
-        "Part of the lesion's radius; 0 is a hard edge.",
+        "Relative to the lesion's radius; 0 is a hard edge.",
         0,
         1,
         step=0.02,
@@ -136,7 +134,7 @@ class MedMixConfig(Config):
         "other",
         "other: a random image of the minibatch (Sec. MedMix). same: the image itself, elsewhere. here: the image "
         "itself, in place, only deformed. texture: drawn. foreign: another modality. marked: a lesion that readers "
-        "marked, in its own outline and size; 'other' where there is none.",
+        "annotated, with its outline and size, or 'other' if there is none.",
         choices=DONORS,
         several=True,
         aliases={"mixed": ("other", "same", "texture")},
@@ -153,18 +151,18 @@ class MedMixConfig(Config):
     )
     donor_study: str = option(
         "",
-        "Its normal images are cut from by the donor 'foreign'; with none, a made-up modality is.",
+        "Study with the images for the donor 'foreign'; without one, changed colours imitate another modality.",
         control="study",
         label="Other study",
     )
     donor_scale: tuple[float, float] = spread(
         (1.0, 1.0),
-        "Above 1 shrinks what is cut, below 1 enlarges.",
+        "Above 1, the patch is shrunk, below 1 enlarged.",
         0.1,
         4,
         slider=(0.2, 3),
         step=0.05,
-        label="Size cut, of size pasted",
+        label="Cut size / pasted size",
     )
     contrast: tuple[float, float] = spread(
         (0.1, 0.4), "For the donor 'texture'.", 0, 1, step=0.02, label="Contrast of drawn textures"
@@ -175,12 +173,12 @@ class MedMixConfig(Config):
     jitter: tuple[float, float, float, float] = _colour_jitter(0.4, 0.4, 0.4, 0.1)
     p_noise: float = option(0.25, _CHANCE, low=0, high=1, step=0.05, label="Chance of Gaussian noise")
     noise: tuple[float, float] = spread(
-        (0.02, 0.1), "Standard deviation, of the range 0 to 1.", 0, 1, slider=(0, 0.4), step=0.005, label="Noise"
+        (0.02, 0.1), "Standard deviation, for pixels from 0 to 1.", 0, 1, slider=(0, 0.4), step=0.005, label="Noise"
     )
-    noise_colour: bool = option(True, "Else the same grain in all three.", label="Noise in each channel")
+    noise_colour: bool = option(True, "Off: the same noise in all channels.", label="Noise in each channel")
     match: tuple[float, float] = spread(
         (0.0, 0.0),
-        "How far the mean colour of what is cut is brought to that of its new place; 0 leaves it.",
+        "Shift of a lesion's mean colour towards the mean colour of its new place: 0 none, 1 complete.",
         0,
         1,
         step=0.05,
@@ -195,10 +193,10 @@ class MedMixConfig(Config):
     )
     p_wave: float = option(0.25, _CHANCE, low=0, high=1, step=0.05, label="Chance of a wave")
     wave: tuple[float, float] = spread(
-        (0.03, 0.1), "Displacement, of the patch's side.", 0, 1, slider=(0, 0.5), step=0.01, label="Horizontal wave"
+        (0.03, 0.1), "Displacement, in patch sides.", 0, 1, slider=(0, 0.5), step=0.01, label="Horizontal wave"
     )
     control_points: int = option(
-        3, "Of fisheye and wave; the paper takes three.", low=1, high=16, label="Control points"
+        3, "For fisheye and wave; the paper uses three.", low=1, high=16, label="Control points"
     )
     bulge: tuple[float, float] = spread(
         (0.0, 0.0), "Magnification of the whole lesion.", 0, 0.95, step=0.05, label="Bulge"
@@ -206,27 +204,27 @@ class MedMixConfig(Config):
 
     matched: tuple[str, ...] = option(
         tuple,
-        "SHA-256 of images whose lesions settings were matched to; no figure counts them.",
+        "SHA-256 of the images whose lesions these settings were matched to; figures exclude them.",
         control="hidden",
     )
 
     @property
     def shown(self) -> tuple[float, int]:
-        """The least change (0 to 1) that makes a lesion visible, and in how many pixels; 0, 0 if it need not be."""
+        """The least change (0 to 1) and number of pixels that make a lesion visible; (0, 0) if it need not be."""
         return (self.least_contrast / 255, self.least_area) if self.least_contrast else (0.0, 0)
 
     @property
     def pooled(self) -> str:
-        """The study whose images the donor `foreign` needs as its pool, or '' if no pool is needed."""
+        """The study whose images the donor `foreign` cuts lesions from, or '' if no such study is needed."""
         return self.donor_study if DONORS.index("foreign") in self.choices("donor") else ""
 
     @property
     def from_marks(self) -> bool:
-        """Whether lesions that readers marked are pasted."""
+        """Whether lesions that readers annotated are pasted."""
         return DONORS.index("marked") in self.choices("donor")
 
     def choices(self, name: str) -> list[int]:
-        """Returns the indices of the choices that the value of option `name` allows."""
+        """Returns the indices, among the declared choices of option `name`, of the choices in its value."""
         declared = options(type(self))[name]
         return [declared.choices.index(v) for v in declared.chosen(getattr(self, name))]
 
@@ -395,11 +393,11 @@ MEDMIX_NOTES = {  # shown with the presets when users choose one
 
 @dataclass(frozen=True)
 class WeakConfig(Config):
-    """Options of the weak views. Defaults are SimCLR's (Chen et al. 2020, appendix A), as the paper asks."""
+    """Options of the weak views. Defaults are SimCLR's (Chen et al. 2020, appendix A), as in the paper."""
 
     crop: tuple[float, float] = spread(
         (0.08, 1.0),
-        "Part of the image's area. SimCLR's 0.08 leaves a fifth of A_1 without a lesion.",
+        "Relative to the image's area. With SimCLR's 0.08, a fifth of A_1 shows no lesion.",
         0.01,
         1,
         slider=(0.05, 1),
@@ -408,13 +406,13 @@ class WeakConfig(Config):
         group="Weak views",
     )
     ratio: tuple[float, float] = spread(
-        (3 / 4, 4 / 3), "Of the crop.", 0.1, 10, slider=(0.3, 3), step=0.01, label="Width over height"
+        (3 / 4, 4 / 3), "For the crop.", 0.1, 10, slider=(0.3, 3), step=0.01, label="Width over height"
     )
-    flip: float = option(0.5, "Left and right.", low=0, high=1, step=0.05, label="Chance of mirroring")
+    flip: float = option(0.5, "Swaps left and right.", low=0, high=1, step=0.05, label="Chance of mirroring")
     jitter: tuple[float, float, float, float] = _colour_jitter(0.8, 0.8, 0.8, 0.2)
-    p_jitter: float = option(0.8, "Of an image.", low=0, high=1, step=0.05, label="Chance of colour jitter")
-    p_grey: float = option(0.2, "Of an image.", low=0, high=1, step=0.05, label="Chance of greyscale")
-    p_blur: float = option(0.5, "Of an image.", low=0, high=1, step=0.05, label="Chance of blur")
+    p_jitter: float = option(0.8, "For each view.", low=0, high=1, step=0.05, label="Chance of colour jitter")
+    p_grey: float = option(0.2, "For each view.", low=0, high=1, step=0.05, label="Chance of greyscale")
+    p_blur: float = option(0.5, "For each view.", low=0, high=1, step=0.05, label="Chance of blur")
     sigma: tuple[float, float] = spread(
         (0.1, 2.0),
         "Standard deviation for an image of 256 pixels; it scales with the side.",

@@ -1,9 +1,9 @@
 """Growths: fake lesions that rise from the tissue, drawn rather than pasted.
 
-The paper takes an anomaly to be "an unusual growth of abnormal tissue" (Sec. MedMix) and makes one by pasting a
-deformed patch. A paste changes texture; a growth also has a body: it is lit from one side, hides what is behind it,
-throws a shadow and shines. Each lesion here is a dome over an irregular outline, in the tinted colour of the tissue
-beneath it, shaded by one random light. Domes range from nearly flat to hemispheres.
+The paper defines an anomaly as "an unusual growth of abnormal tissue" (Sec. MedMix) and imitates it by pasting a
+deformed patch. A pasted patch only changes texture; a real growth is also a body that is lit from one side, hides the
+tissue behind it, casts a shadow and shines. Each lesion here is a dome over an irregular outline, in the tinted colour
+of the tissue beneath, shaded by one random light. Domes range from nearly flat to hemispheres.
 
 Fields are computed on the whole image, batched over images, on the tensor's own device.
 """
@@ -29,18 +29,18 @@ from core.engine.tensors import on_device
 class GrowthConfig(Config):
     """Options of growths. From each range (low, high) a value is drawn for each growth."""
 
-    k: int = strong_classes("Most growths in one image: n of A_n.")
+    k: int = strong_classes("Largest number of growths in one image.")
     radius: tuple[float, float] = option(
-        (0.06, 0.30), "Of a growth, as a part of the image's side.", above=0, ascending=True
+        (0.06, 0.30), "Radius of a growth, relative to the image's side.", above=0, ascending=True
     )
     edge: tuple[float, float] = option((0.012, 0.10), "Softness of the outline, in radii.", above=0, ascending=True)
-    irregular: float = option(0.3, "How far the outline leaves an ellipse.")
-    height: tuple[float, float] = option((0.3, 1.1), "Of the dome, in radii.", above=0, ascending=True)
-    tint: float = option(0.2, "Spread of the colour's change.")
-    texture: float = option(0.12, "Strength of the surface's mottling.")
-    shadow: float = option(0.5, "Strongest cast shadow.")
-    shine: float = option(0.6, "Strongest highlight.")
-    alpha: tuple[float, float] = option((0.85, 1.0), "Strength of the blending.", above=0, ascending=True)
+    irregular: float = option(0.3, "How far the outline deviates from an ellipse.")
+    height: tuple[float, float] = option((0.3, 1.1), "Height of the dome, in radii.", above=0, ascending=True)
+    tint: float = option(0.2, "Spread of the random tint.")
+    texture: float = option(0.12, "Strength of the mottled texture.")
+    shadow: float = option(0.5, "Largest strength of the cast shadow.")
+    shine: float = option(0.6, "Largest strength of the highlight.")
+    alpha: tuple[float, float] = option((0.85, 1.0), "Opacity of a growth.", above=0, ascending=True)
 
 
 GROWTH_PRESETS = {
@@ -59,9 +59,9 @@ _LEAST = 0.02  # weights below this change nothing: the tails of the outline and
 
 @STRONG.register("growth", title="Growths", section="Sec. MedMix: unusual growth of abnormal tissue")
 class Growth(Strong):
-    """The strong augmentation that draws growths: A_n has n of them.
+    """The strong augmentation that draws n growths into an image for class A_n.
 
-    `alpha` is the weight of the growth, or half the weight of its shadow where that is larger.
+    The result's `alpha` is the growth's weight in a pixel, or half the shadow's weight if this is larger.
     """
 
     Config = GrowthConfig
@@ -69,9 +69,9 @@ class Growth(Strong):
     presets = GROWTH_PRESETS
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Draws n growths into each image of x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k. A_0 is x itself.
+        """Draws n growths into each image of x (B, 3, S, S) in [0, 1]; n: an int or long (B,), 0 to k. A_0 is x itself.
 
-        roi (B, S, S), 1 inside, best on the CPU: the CPU has to wait for a region on a GPU.
+        roi: (B, S, S), 1 inside, preferably on the CPU, which otherwise waits for the GPU.
         """
         counts, side = self.counts(n, x), x.shape[-1]
         roi = None if roi is None else roi.cpu()

@@ -1,9 +1,9 @@
-"""A search for the MedMix settings whose pasted lesions look most like a few real ones.
+"""A search for the MedMix settings whose pasted lesions look most like a few real lesions.
 
 All distances are energy distances between the features of patches, divided by the distance of normal tissue to the real
-lesions: at 1 a pasted lesion is as far from the real ones as normal tissue is, at 0 they are indistinguishable.
+lesions: at 1, pasted lesions are as far from real lesions as normal tissue is; at 0, they are indistinguishable.
 
-The search keeps the best settings that it has tried and changes a few at a time (an evolution strategy). Because a few
+The search keeps the best settings so far and changes a few values at a time (an evolution strategy). Because a few
 lesions are weak evidence, settings are ranked by their distance plus CAUTION times the standard error, over lesions, of
 their gain over the best preset. Settings that suit only one of five lesions are therefore not chosen.
 """
@@ -64,7 +64,7 @@ STARTS = 3  # presets that each part of a search begins with
 
 
 def imagenet_features() -> Features:
-    """Returns a function that computes patch features: ENCODER's maps of three strides, averaged over the patch."""
+    """Returns a function that computes patch features: feature maps of ENCODER at STRIDES, averaged over the patch."""
     encoder = build_encoder(EncoderConfig(arch=ARCH, init="imagenet")).eval()
 
     @torch.inference_mode()
@@ -76,9 +76,9 @@ def imagenet_features() -> Features:
 
 
 def energy_distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Returns an unbiased estimate of the energy distance of two samples (N, D) and (M, D) (Szekely and Rizzo, 2013).
+    """Returns an unbiased estimate of the energy distance between samples (N, D) and (M, D) (Szekely and Rizzo, 2013).
 
-    Its mean is 0 if both have the same distribution. The spread of a single point is unknown and counts as 0.
+    Its expectation is 0 if both have the same distribution. The spread within a sample of one point is taken as 0.
     """
     return float(2 * cdist(a, b).mean() - _within(a) - _within(b))
 
@@ -88,7 +88,7 @@ def _within(z: np.ndarray) -> float:
 
 
 def patch_around(image: np.ndarray, box: Sequence[int], side: int) -> np.ndarray:
-    """Cuts out a square around a box (y0, x0, y1, x1), 1.5 times its longer side, resized: uint8 (side, side, 3)."""
+    """Cuts out a square of 1.5 times the longer side of a box (y0, x0, y1, x1), resized to uint8 (side, side, 3)."""
     (y0, x0, y1, x1), side_of_image = box, image.shape[0]
     half = max(4, round(0.75 * max(y1 - y0, x1 - x0)))
     cy, cx = (y0 + y1) // 2, (x0 + x1) // 2
@@ -98,9 +98,9 @@ def patch_around(image: np.ndarray, box: Sequence[int], side: int) -> np.ndarray
 
 
 def lesion_patches(mixed: Mixed, images: torch.Tensor, side: int = PATCH) -> np.ndarray:
-    """Cuts out the patch of each image's first lesion: uint8 (N, side, side, 3); images without one are skipped.
+    """Returns a patch around the first lesion of each image that has one: uint8 (N, side, side, 3).
 
-    images (B, 3, S, S) in [0, 1]: the images of `mixed`, or the same images before pasting.
+    images: (B, 3, S, S) in [0, 1], from which patches are cut: `mixed.images`, or the images before pasting.
     """
     pairs = zip(to_pixels(images), mixed.boxes[:, 0].tolist(), strict=True)
     return np.stack([patch_around(p, box, side) for p, box in pairs if box[2] > box[0] and box[3] > box[1]])
@@ -108,9 +108,9 @@ def lesion_patches(mixed: Mixed, images: torch.Tensor, side: int = PATCH) -> np.
 
 @dataclass(frozen=True)
 class Lesions:
-    """Real lesions: patches uint8 (L, PATCH, PATCH, 3), and height and width relative to the image's side, (L, 2).
+    """L real lesions: patches uint8 (L, PATCH, PATCH, 3), and sizes (L, 2), height and width relative to the image.
 
-    units (L,): the same number for lesions of one patient, which are never on both sides of a split.
+    units (L,): the same number for all lesions of one patient, which are never divided between both halves of a split.
     """
 
     patches: np.ndarray
@@ -119,9 +119,9 @@ class Lesions:
 
     @classmethod
     def of(cls, images: Iterable[np.ndarray], masks: Iterable[np.ndarray], units: Sequence[int] = ()) -> Lesions:
-        """Cuts out the largest connected lesion of each image uint8 (H, W, 3) by its mask (H, W).
+        """Creates Lesions from the largest connected lesion in each image uint8 (H, W, 3) with its mask (H, W).
 
-        Raises ValueError for an empty mask, and if there are no images.
+        units: the patient of each image; by default all differ. Raises ValueError for an empty mask or no images.
         """
         patches, sizes, side = [], [], 2 * SIDE
         for i, (image, mask) in enumerate(zip(images, masks, strict=True)):
@@ -144,7 +144,7 @@ class Lesions:
         return float(np.exp(side.mean() - spread)), float(np.exp(side.mean() + spread))
 
     def halves(self, seed: int) -> list[np.ndarray]:
-        """Splits the units at random into two halves of the lesions, bool (L,) each; [] for fewer than HALVES units."""
+        """Splits lesions by units into two random halves, each bool (L,); returns [] for fewer than HALVES units."""
         units = np.random.default_rng(seed).permutation(np.unique(self.units))
         if len(units) < HALVES:
             return []
@@ -156,11 +156,11 @@ class Lesions:
 class Match:
     """The result of a search.
 
-    preset: the best built-in preset. before, after: distances of the lesions of `preset` and of `config` to the given
-    lesions. left_out_before, left_out: the same for held-out lesions, each half in turn; None if there are too few.
-    settings: {"name", "before", "after", "without"} of each changed setting, the most important first; `without` is the
-    distance if only this setting is reset to `before`. tries: the number of settings tried; with the same seed, the
-    same number gives the same result.
+    config: the best settings. preset: the best built-in preset. before, after: distances to the given lesions of the
+    lesions pasted with `preset` and with `config`. left_out_before, left_out: the same for held-out lesions, each half
+    in turn; None if there are too few. settings: {"name", "before", "after", "without"} of each changed setting, the
+    most important first; `without` is the distance if only this setting is reset to `before`. tries: number of settings
+    tried; with the same seed, the same number gives the same result. seconds: duration.
     """
 
     config: MedMixConfig
@@ -175,7 +175,7 @@ class Match:
 
     @property
     def words(self) -> str:
-        """Says which settings matter most: "mostly donor, softness of the edge and blending"."""
+        """The settings that matter most, in words: "mostly donor, softness of the edge and blending"; "" for none."""
         fields = options(MedMixConfig)
         names = [fields[s["name"]].label.lower() for s in self.settings[:3] if s["without"] > self.after + 2 * GAIN]
         return f"mostly {' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" if names else ""
@@ -190,7 +190,7 @@ class _Tried:
 
 
 class Search:
-    """A search on normal images x (B, 3, S, S) with regions roi (B, S, S) or None; `features` describes patches."""
+    """A search that pastes lesions into normal images x (B, 3, S, S); regions of interest roi (B, S, S) or None."""
 
     def __init__(
         self, x: torch.Tensor, roi: torch.Tensor | None, lesions: Lesions, features: Features, seed: int = 0
@@ -204,7 +204,7 @@ class Search:
         self.plain, self.real = plain / self.scale, np.stack(turned, 1) / self.scale  # (L, 4, D): mirrored, to be more
 
     def encoded(self, patches: np.ndarray) -> np.ndarray:
-        """Computes features (N, D) of patches uint8 (N, PATCH, PATCH, 3), not yet scaled."""
+        """Computes the unscaled features (N, D) of patches uint8 (N, PATCH, PATCH, 3)."""
         return self._features(to_batch(patches, torch.device("cpu")))
 
     def _mixed(self, config: MedMixConfig, seed: int) -> Mixed:
@@ -212,16 +212,16 @@ class Search:
             return MedMix(config)(self.x, 1, torch.Generator().manual_seed(seed), self.roi)
 
     def describe(self, config: MedMixConfig, fresh: bool = False) -> np.ndarray:
-        """Pastes a lesion into each image and returns their features (N, D). fresh: with a different seed."""
+        """Pastes one lesion into each image and returns the scaled features (N, D). fresh: with a different seed."""
         mixed = self._mixed(config, self.seed + 1 if fresh else self.seed)
         return self.encoded(lesion_patches(mixed, mixed.images)) / self.scale
 
     def distance(self, features: np.ndarray, rows: np.ndarray | None = None) -> float:
-        """Returns the distance of features to the real lesions, or `rows` of them; normal tissue has 1."""
+        """Returns the distance of features to the real lesions `rows`, by default all, relative to normal tissue."""
         return self.apart(features, rows) / self._tissue(rows)
 
     def apart(self, features: np.ndarray, rows: np.ndarray | None = None) -> float:
-        """Returns the energy distance of features to the real lesions, or `rows` of them, with their mirror images."""
+        """Returns the unscaled energy distance of features to the real lesions `rows` and their mirror images."""
         chosen = slice(None) if rows is None else rows
         return float(2 * self._each(features)[chosen].mean() - _within(features) - _within(self.real[chosen, 0]))
 
@@ -246,9 +246,9 @@ class Search:
         report: Report | None = None,
         should_stop: Stop | None = None,
     ) -> Match:
-        """Searches for `seconds`, or for a number of `tries`; if stopped, it returns the best settings so far.
+        """Searches for `seconds`, or until `tries` settings are tried; returns the best so far if it is stopped.
 
-        warm: settings that an earlier search has found. report: called after each try and at the end, with {"config",
+        warm: settings from earlier searches to try first. report: called after each try and at the end, with {"config",
         "before", "after", "left_out", "tries", "seconds", "preset"}.
         """
         started, stop = time.monotonic(), should_stop or (lambda: False)

@@ -1,7 +1,7 @@
 """The positions of lesions: random boxes inside the region of interest, without overlap if requested.
 
-Several candidates are drawn for each lesion at once, later ones smaller, and the first that fits is taken.
-All of it runs on the CPU, for all images at once.
+Several candidates are drawn for each lesion at once, later ones smaller, and the best is chosen.
+Everything runs on the CPU, for all images at once.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ ENOUGH = 0.8  # of `inside`; a box with less than this in the region is placed a
 
 
 class RoiSampler:
-    """Coarse regions of interest of B images, on the CPU: draws points inside, measures how far boxes are inside.
+    """Draws points in the regions of interest of B images, and measures how much of a box is inside, on a coarse grid.
 
-    roi (B, S, S), 1 inside, or None; side: S, in pixels. An empty region counts as the whole image.
+    roi: (B, S, S), 1 inside; an empty region counts as the whole image. With None, no method may be called. side: S.
     """
 
     def __init__(self, roi: Tensor | None, side: int) -> None:
@@ -41,9 +41,9 @@ class RoiSampler:
         self.line = np.r_[0.0, (mass / mass[:, -1:] + np.arange(len(mass))[:, None]).ravel()]
 
     def centres(self, image: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Turns uniform draws into centres that are uniform over the region of interest.
+        """Converts uniform draws to points that are uniformly distributed in the region of interest.
 
-        image (M,): which image's region; u (M, ..., 2) -> centres (M, ..., 2) in pixels.
+        image: (M,), index of the image whose region is used. u: (M, ..., 2) in [0, 1). Returns (M, ..., 2) in pixels.
         """
         first = image.reshape(-1, *[1] * (u.ndim - 2))
         target = u[..., 0].astype(float) + first
@@ -57,9 +57,9 @@ class RoiSampler:
         return np.asarray(position * (self.side / self.cells))
 
     def part_inside(self, image: np.ndarray, box: np.ndarray) -> np.ndarray:
-        """Measures the part of each box that lies inside its image's region, (M, ...) in 0..1.
+        """Computes the share, 0 to 1, of each box that lies inside the region of interest of its image: (M, ...).
 
-        image (M,): which image's region; box (M, ..., 4): y0, x0, h, w in pixels.
+        image: (M,), index of the image whose region is used. box: (M, ..., 4), y0, x0, h, w in pixels.
         """
         scale = self.cells / self.side
         y0, x0 = np.moveaxis(np.floor(box[..., :2] * scale).astype(int), -1, 0)
@@ -79,10 +79,10 @@ def _shrunk(roi: Tensor, cells: int) -> Tensor:
 def sides(
     u: np.ndarray, size: tuple[float, float], aspect: float, side: int, even_ratio: bool = False, least: int = LEAST
 ) -> np.ndarray:
-    """Turns uniform draws (..., 2) into heights and widths (..., 2) in pixels, `least` or more.
+    """Converts uniform draws u (..., 2) to heights and widths (..., 2) in pixels, at least `least`.
 
-    Their geometric mean is within `size`, relative to `side`, and their ratio at most `aspect`. even_ratio: the mean's
-    logarithm is uniform, so that sizes of 2 to 4 % are as frequent as sizes of 20 to 40 %.
+    The geometric mean of both is in the range `size`, relative to `side`; the longer is at most `aspect` times the
+    shorter. even_ratio: sizes are log-uniform, so that 2 to 4 % are as frequent as 20 to 40 %.
     """
     low, high = size
     length = (low * (high / low) ** u[..., 0] if even_ratio else low + u[..., 0] * (high - low)) * side
@@ -123,10 +123,10 @@ def place(
     inside: float,
     taken: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Places one box of the given size per row, where it fits best.
+    """Places M boxes of given height and width, `lengths` (M, 2) in pixels, each at the best of C random positions.
 
-    image (M,): which image's region; u (M, C, 2) uniform draws; lengths (M, 2) height and width in pixels.
-    taken (M, m, 4): boxes (y0, x0, h, w) to keep away from (h = 0: none). Returns (M, 4) int: y0, x0, h, w.
+    image (M,): whose region is used; u (M, C, 2): uniform draws; inside: the share inside the region that is enough;
+    taken (M, m, 4): boxes (y0, x0, h, w) to keep away from (h = 0: unused). Returns int (M, 4): y0, x0, h, w.
     """
     if not sampler.known and taken is None:
         u = u[:, :1]  # the first will do
@@ -140,11 +140,11 @@ def place_all(
     image: np.ndarray, counts: np.ndarray, u: np.ndarray, lengths: np.ndarray, sampler: RoiSampler, inside: float,
     apart: bool, least: int = LEAST,
 ) -> np.ndarray:  # fmt: skip
-    """Places the boxes of all lesions: int (T, k, 4) as y0, x0, h, w; 0 where unused.
+    """Places the boxes of all lesions in T images: int (T, k, 4) as y0, x0, h, w; 0 where unused.
 
-    image (T,): which image's region; counts (T,): numbers of lesions; u (T, k, C, 2): uniform draws; lengths (T, k, 2)
-    in pixels. If an image has no room for its lesions (inside the region, without overlap if `apart`), all of them are
-    made smaller, down to `least` pixels, and placed again.
+    image (T,): whose region is used; counts (T,): numbers of lesions; u (T, k, C, 2): uniform draws; lengths (T, k, 2):
+    heights and widths in pixels. If an image has no room for its lesions (inside the region, without overlap if
+    `apart`), all of them are made smaller, down to `least` pixels, and placed again.
     """
     boxes = np.zeros((*lengths.shape[:2], 4), int)
     slots = int(counts.max()) if len(counts) else 0
@@ -181,9 +181,9 @@ def _overlap(box: np.ndarray, taken: np.ndarray) -> np.ndarray:
 
 
 def layers(boxes: np.ndarray) -> np.ndarray:
-    """Returns each lesion's layer, boxes (T, k, 4) -> (T, k): higher than any earlier lesion that it covers or touches.
+    """Returns the layer of each box, (T, k, 4) -> (T, k): above the layers of all earlier boxes that it touches.
 
-    Lesions of the same layer do not touch, and may be painted in any order.
+    Lesions in the same layer do not touch and may be painted in any order.
     """
     start, end = boxes[..., :2], boxes[..., :2] + boxes[..., 2:]
     layer: np.ndarray = np.zeros(boxes.shape[:-1], int)
@@ -199,9 +199,9 @@ def layers(boxes: np.ndarray) -> np.ndarray:
 def draw_boxes(
     counts: Tensor, lengths: np.ndarray, side: int, generator: torch.Generator, roi: Tensor | None, apart: bool
 ) -> Tensor:
-    """Draws boxes for counts (B,) lesions per image: (B, k, 4) as y0, x0, y1, x1; 0 where unused.
+    """Draws the boxes of `counts` (B,) lesions per image: (B, k, 4) as y0, x0, y1, x1; 0 where unused.
 
-    lengths (B, k, 2): height and width in pixels.
+    lengths (B, k, 2): height and width in pixels. roi: (B, S, S), 1 inside, or None. apart: no overlap if possible.
     """
     b, k = lengths.shape[:2]
     u = torch.rand(b, k, CANDIDATES, 2, generator=generator).numpy()
@@ -211,7 +211,7 @@ def draw_boxes(
 
 
 def fill(boxes: Tensor, side: int) -> Tensor:
-    """Marks the pixels inside any of an image's boxes: boxes (B, k, 4) -> bool (B, S, S)."""
+    """Returns a mask of the pixels inside any box of an image: boxes (B, k, 4) as y0, x0, y1, x1 -> bool (B, S, S)."""
     at = torch.arange(side, device=boxes.device)
     rows = (at >= boxes[..., 0, None]) & (at < boxes[..., 2, None])
     cols = (at >= boxes[..., 1, None]) & (at < boxes[..., 3, None])

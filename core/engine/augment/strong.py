@@ -1,6 +1,6 @@
-"""Base of the strong augmentations: each turns a normal image into one of class A_n, with a mask of the change.
+"""Base of the strong augmentations, which turn a normal image into one of class A_n, with a mask of the change.
 
-Weak augmentations (`weak.py`) keep the class; strong ones (members of `STRONG`) change it.
+Weak augmentations (`weak.py`) keep the class; strong augmentations (members of `STRONG`) change it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Strong(abc.ABC):
 
     @abc.abstractmethod
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Makes class A_n of each image x (B, 3, S, S); n an int or long (B,).
+        """Returns each image of x (B, 3, S, S) in [0, 1] turned into class A_n; n: an int or long (B,), 0 to k.
 
-        roi (B, S, S), 1 inside. Raises ValueError if n > k.
+        roi: (B, S, S), 1 inside, where changes are allowed. Raises ValueError if n or x is invalid.
         """
 
     def counts(self, n: int | Tensor, x: Tensor) -> Tensor:
@@ -52,10 +52,10 @@ class Strong(abc.ABC):
         return counts
 
     def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Makes all classes A_0..A_k of each image x (B, 3, S, S): B (k + 1) images, the classes running fastest.
+        """Makes all classes A_0 to A_k of each image x (B, 3, S, S): B (k + 1) images, by image, then class.
 
-        They are the x^(n) of Eq. 4. k: at most that of the configuration. Donors are numbered as in x. Subclasses
-        override this if making all classes at once is faster.
+        These are the x^(n) of Eq. 4. k: at most the k of the configuration. Donor indices refer to x. Subclasses
+        override this method if making all classes at once is faster.
         """
         several = [self(x, n, generator, roi) for n in range(1, k + 1)]
         with_blank = [self.blank(x, torch.zeros(len(x), dtype=torch.long)), *several]
@@ -65,7 +65,7 @@ class Strong(abc.ABC):
         return Mixed(**joined)
 
     def blank(self, x: Tensor, counts: Tensor) -> Mixed:
-        """Returns `x` unchanged, with `counts` and with empty masks and boxes."""
+        """Returns `x` unchanged as a Mixed with `counts`, empty masks and no lesions."""
         size = (len(x), x.shape[2], x.shape[3])
         return Mixed(
             images=x,
@@ -78,7 +78,7 @@ class Strong(abc.ABC):
         )
 
     def whole(self, x: Tensor, images: Tensor, counts: Tensor) -> Mixed:
-        """Returns `images` with masks that cover the whole image if n > 0, for augmentations of the whole image."""
+        """Returns augmented `images` of x as a Mixed whose masks cover the whole image if its count is above 0."""
         mixed = self.blank(x, counts)
         hit = to_device(counts > 0, x.device)
         mixed.images = images
@@ -92,15 +92,15 @@ class Strong(abc.ABC):
 
 @dataclass
 class Mixed:
-    """A batch after a strong augmentation. B images, side S, at most k lesions each.
+    """A batch after a strong augmentation: B images of side S with at most k lesions each.
 
     images: float32 (B, 3, S, S) in [0, 1].
-    masks: bool (B, S, S); every pixel that changed is inside. Whole-image augmentations mark the whole image.
+    masks: bool (B, S, S), True for every changed pixel, or for the whole image if the augmentation changes all of it.
     count: long (B,), n of A_n.
-    boxes: long (B, k, 4), where each lesion was put: y0, x0, y1, x1 in pixels, y1 and x1 exclusive; 0 where unused.
-    sources: long (B, k, 4), the box it was cut from, in image `donors[b, i]`; 0 where it was drawn, not cut.
-    donors: long (B, k), index of the donor within the batch; B + j for image j of a pool; -1 where there is none.
-    alpha: float32 (B, S, S) in [0, 1], how much of a pixel is lesion; MedMix's `masks` is alpha > 0.
+    boxes: long (B, k, 4), position of each lesion: y0, x0, y1, x1 in pixels, y1 and x1 exclusive; 0 where unused.
+    sources: long (B, k, 4), the box from which it was cut in image `donors[b, i]`; 0 if it was drawn instead.
+    donors: long (B, k), index of the donor image in the batch; B + j for image j of a pool; -1 without a donor.
+    alpha: float32 (B, S, S) in [0, 1], share of the lesion in each pixel; MedMix's `masks` is alpha > 0.
     """
 
     images: Tensor
@@ -116,9 +116,9 @@ class Mixed:
 
 
 def family(name: str) -> Strong:
-    """Builds an augmentation by name: "medmix:soft" is MedMix's preset `soft`; "growth" alone takes the defaults.
+    """Builds a strong augmentation from "name:preset", such as "medmix:soft", or from "name" with default options.
 
-    Raises ValueError for an unknown preset.
+    Raises ValueError for an unknown name or preset.
     """
     kind, _, preset = name.partition(":")
     member = STRONG.get(kind)
@@ -132,9 +132,9 @@ def family(name: str) -> Strong:
 def paste_in_turn(
     kinds: Sequence[Strong], x: Tensor, generator: torch.Generator, roi: Tensor, first: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Makes class A_1 of each image x (B, 3, S, S) with the `kinds` in turn; image `first` gets the first kind.
+    """Pastes one lesion (class A_1) into each image x (B, 3, S, S), cycling through the augmentations `kinds`.
 
-    Returns images (B, 3, S, S) and how much of each pixel is lesion, (B, S, S).
+    first: index of the first image that gets the first kind. Returns images (B, 3, S, S) and alpha (B, S, S).
     """
     mixed, alpha = x.clone(), torch.zeros_like(x[:, 0])
     for i, strong in enumerate(kinds):

@@ -1,4 +1,4 @@
-"""MedMix as one transform, for anyone's training loop."""
+"""MedMix as a torchvision transform, for any training loop."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class MedMix(v2.Transform):
     """Pastes up to k lesions into each image: `MedMix(k=3)(images) -> images, masks, counts`.
 
     It takes a batch or a single image: in a dataset, in a collate function, or after the loader. In a
-    `torchvision.transforms.v2.Compose` it goes before normalisation. The lesions of an image in a batch are patches of
-    the batch's other images; the lesions of a single image are patches of the last eight images that were transformed
-    in this process, or of the image itself if it is the first.
+    `torchvision.transforms.v2.Compose` it goes before normalisation. With the donor `other`, lesions are patches of the
+    batch's other images. For a single image they are patches of the last eight single images that this process has
+    transformed, if the shape is the same, or else of the image itself.
 
     Args:
         k: The largest number of lesions per image, 1 to 7; each number from 0 to k is equally likely.
@@ -44,15 +44,15 @@ class MedMix(v2.Transform):
             `lesions` (larger, mostly of the image's own tissue, with soft edges), `endoscopy`, `fundus`, `xray`,
             `ultrasound`, `large`, `swell`, `easy`, `cut`, `seam`, `lens`, `stain`, `mottle`, `grain`, `foreign` or
             `zoom`.
-        seed: Seed of the draws, a whole number of 0 or more. Transforms with the same seed give the same lesions,
-            whatever torch's seed is; each worker of a DataLoader draws different ones, and new ones in each epoch.
-            None: torch's global seed, as in torchvision's transforms.
+        seed: Seed of the random draws, a whole number of 0 or more. Transforms with the same seed give the same
+            lesions, whatever torch's seed is; each worker of a DataLoader draws different lesions in every epoch.
+            None: torch's global seed is used, as in torchvision's transforms.
         settings: Settings that differ from the preset: `size=(0.1, 0.3)` (range, relative to the image's side), `shape`
             ("rectangle", "ellipse", "irregular"), `blend` ("paste", "alpha", "poisson"), `donor` ("other", "same",
-            ...), `opacity=(0.5, 1)`, `least_contrast=15` (grey levels), ...; the error for a wrong name lists all.
+            ...), `opacity=(0.5, 1)`, `least_contrast=15` (grey levels); the error for a wrong name lists all names.
 
     Raises:
-        ValueError: If k, the preset, the seed or a setting is not valid.
+        ValueError: If k, the preset, the seed or a setting is invalid.
 
     Example:
         >>> import torch
@@ -88,23 +88,23 @@ class MedMix(v2.Transform):
         tries: int | None = None,
         seed: int = 0,
     ) -> MedMix:
-        """Returns a MedMix whose lesions look like those in a few images, by a search through its settings.
+        """Returns a MedMix whose settings are searched so that its lesions look like the lesions in a few images.
 
         Args:
             images: Images, each (3, H, W) or (H, W, 3), uint8 or floats from 0 to 1; grey images may have one channel.
-            masks: Their lesion masks (H, W). Images with an empty mask, at least 8, are the normal ones that lesions
-                are pasted into; the largest lesion of each other image is matched.
-            seconds: Duration of the search.
-            tries: The number of settings to try instead, which gives the same result on any machine.
+            masks: The images' lesion masks (H, W). Images with an empty mask, at least 8, are the normal images into
+                which lesions are pasted; the largest lesion of each other image is matched.
+            seconds: Duration of the search in seconds.
+            tries: The number of settings to try instead of a duration, which makes the result reproducible.
             seed: Seed of the search and of the transform.
 
         Returns:
-            A MedMix. Its `found` has the distances of its lesions, where 1 is the distance of normal tissue: `after`,
-            to the given lesions; `left_out`, to held-out lesions (None if fewer than four are given); `before` and
-            `left_out_before`, the same for the best preset, named `preset`; and `words`, the settings that matter most.
+            A MedMix. Its attribute `found` holds distances, where 1 is the distance of normal tissue: `after`, of its
+            lesions to the given ones; `left_out`, to held-out lesions (None if fewer than four are given); `before` and
+            `left_out_before`, the same for the best preset, `preset`; and `words`, the settings that matter most.
 
         Raises:
-            ValueError: If there is no lesion, or if there are fewer than 8 normal images.
+            ValueError: If an image is invalid, masks do not match, or lesions or 8 normal images are missing.
         """
         from core.engine.augment import matching  # SciPy and an encoder, which the transform itself does not need
 
@@ -138,8 +138,8 @@ class MedMix(v2.Transform):
     def generator(self) -> torch.Generator:
         """The random generator of this process, created at its first use.
 
-        In a DataLoader's worker it depends on `seed`, the worker's number, and the number of copies of this transform
-        made so far. The workers of each epoch get new copies, so the epoch need not be passed.
+        In a DataLoader's worker, its seed depends on `seed`, the worker's number and how often this transform has been
+        copied. The workers of each epoch get new copies, so the epoch need not be passed.
         """
         if self.seed is None:
             return torch.default_generator  # a DataLoader seeds it for each worker and epoch
@@ -159,10 +159,10 @@ class MedMix(v2.Transform):
         Args:
             inputs: Tensors or arrays: one image (3, H, W) or (H, W, 3), or a batch of either, uint8 or floats from 0 to
                 1, with sides of 16 pixels or more; a grey image is (1, H, W) or (H, W, 1). Further inputs, such as
-                labels, are returned unchanged after `counts`; images and labels may also be one tuple, like the samples
-                of a dataset.
-            roi: (H, W) or (B, H, W), not 0 where lesions may lie; by default everywhere.
-            counts: How many lesions each image gets, 0 to k: (B,), or one number for all; drawn if not given.
+                labels, are returned unchanged after `counts`; images and labels may also be passed as one tuple, like
+                the samples of a dataset.
+            roi: (H, W) or (B, H, W), not 0 where lesions may be pasted; by default everywhere.
+            counts: The number of lesions in each image, 0 to k: (B,), or one number for all; drawn if None.
 
         Returns:
             images: The images, with the type, shape and range of the input. Masks (torchvision's `tv_tensors.Mask`) and
@@ -171,7 +171,7 @@ class MedMix(v2.Transform):
             counts: int64 (B,), the number of lesions in each image; a single number for a single image.
 
         Raises:
-            ValueError: If the images are invalid, or `roi` or `counts` does not fit them.
+            ValueError: If the images, `roi` or `counts` are invalid.
         """
         arguments = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], (tuple, list)) else inputs
         if not len(arguments):

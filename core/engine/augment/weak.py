@@ -1,4 +1,4 @@
-"""SimCLR's weak augmentation: crop, resize, flip, colour jitter, grey, blur; one draw per image, all images at once."""
+"""SimCLR's weak augmentation of a batch: crop, resize, flip, colour jitter, greyscale and blur, drawn per image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.engine.tensors import to_device
 
 
 class WeakViews:
-    """Makes weak views as one configuration says.
+    """Makes weak views of images according to a `WeakConfig`.
 
     views = WeakViews(config); x' = views(x, generator), or x', masks' = views.with_masks(x, generator, masks).
     """
@@ -25,7 +25,7 @@ class WeakViews:
         self.config = WeakConfig() if config is None else config
 
     def draw(self, count: int, side: int, generator: torch.Generator, times: int = 1) -> WeakDraws:
-        """Draws the parameters of `times` views of each of `count` images, all first views first."""
+        """Draws parameters for `times` views of `count` images of `side` pixels; all first views come first."""
         u = np.concatenate([self._numbers(count, generator) for _ in range(times)])
         c = self.config
         area = c.crop[0] + u[:, 0] * (c.crop[1] - c.crop[0])
@@ -46,9 +46,9 @@ class WeakViews:
         return numbers
 
     def __call__(self, x: Tensor, generator: torch.Generator, lesions: Tensor | None = None, times: int = 1) -> Tensor:
-        """Makes `times` weak views of each image x (B, 3, S, S) in [0, 1]: (B times, 3, S, S), all first views first.
+        """Makes `times` weak views of each image x (B, 3, S, S) in [0, 1]: (times B, 3, S, S), first views first.
 
-        A grey image (three equal channels) gives a grey view.
+        Views of a grey image (three equal channels) are grey.
         lesions: boxes (B, k, 4), as in `Mixed`, that must stay in the crops; see `crops_with`.
         """
         crops = self.draw(len(x), x.shape[-1], generator, times)
@@ -57,7 +57,7 @@ class WeakViews:
         return apply_weak(x, crops)
 
     def with_masks(self, x: Tensor, generator: torch.Generator, masks: Tensor) -> tuple[Tensor, Tensor]:
-        """Makes a weak view of each image x (B, 3, S, S), and warps masks (B, S, S) by the same crop and flip."""
+        """Makes a weak view of each image x (B, 3, S, S), and applies the same crop and flip to masks (B, S, S)."""
         crops = self.draw(len(x), x.shape[-1], generator)
         return apply_weak(x, crops), warp_masks(masks, crops)
 
@@ -82,10 +82,10 @@ class WeakDraws:
 
 
 def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
-    """Moves crops (B, 4), and widens them where needed, until each shows the middle half of each side of each lesion.
+    """Returns crops, moved and if necessary enlarged to contain the middle half of every lesion in both directions.
 
-    box: y0, x0, h, w in pixels; lesions (B, k, 4): y0, x0, y1, x1, without area if unused. A crop that shows them
-    already is not changed. At least 1 / 4 of each lesion's box is then visible, 9 / 16 if the crop is as large as it.
+    box: crops (B, 4), y0, x0, h, w in pixels; lesions (B, k, 4): y0, x0, y1, x1, without area if unused. Crops that
+    need no change are kept. At least 1 / 4 of a lesion's box is then visible, or 9 / 16 if the crop is as large as it.
     """
     low, high = lesions[..., :2].to(box.dtype), lesions[..., 2:].to(box.dtype)
     has_area = (high > low).all(-1, keepdim=True)
@@ -99,7 +99,7 @@ def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
 
 
 def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
-    """Computes views of x (B, 3, S, S) in [0, 1]: one for each draw, of which there may be several times B."""
+    """Computes one weak view per draw; draw i uses the image i mod B of x (B, 3, S, S) in [0, 1]."""
     side, count = x.shape[-1], len(drawn.sigma)
     chunk = count
     if x.device.type == "cpu":  # what stays in each core's cache
@@ -139,9 +139,9 @@ def _reading(drawn: WeakDraws, side: int) -> tuple[Tensor, Tensor]:
 
 
 def resample(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
-    """Reads x (B, C, S, S) bilinearly at rows (B, H) x cols (B, W), in pixels -> (B, C, H, W).
+    """Samples x (B, C, S, S) bilinearly at rows (B, H) x cols (B, W), in pixels -> (B, C, H, W).
 
-    A crop is at most as large as its view, so this never shrinks and needs no antialiasing.
+    A crop is at most as large as its view, so images are never shrunk and need no antialiasing.
     """
     side = x.shape[-1]
     b, h, w = len(x), rows.shape[1], cols.shape[1]
@@ -152,7 +152,7 @@ def resample(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
 
 
 def gaussian(sigma: Tensor, side: int) -> tuple[Tensor, Tensor]:
-    """Computes half kernels (B, R + 1), from the middle out, and their radii (B,); sigma (B,) in pixels, 0: no blur."""
+    """Computes Gaussian half kernels (B, R + 1), from the centre, and radii (B,); sigma (B,) in pixels, 0: no blur."""
     reach = (REACH * sigma).ceil().clamp(max=side - 1)
     at = torch.arange(int(reach.max()) + 1 if len(reach) else 1, dtype=sigma.dtype)
     kernel = torch.exp(-0.5 * (at / sigma[:, None].clamp(min=1e-3)).square()) * (at <= reach[:, None])
@@ -160,10 +160,10 @@ def gaussian(sigma: Tensor, side: int) -> tuple[Tensor, Tensor]:
 
 
 def blur(x: Tensor, kernel: Tensor, reach: int) -> Tensor:
-    """Blurs each image by its own symmetric kernel, mirrored at the border.
+    """Blurs each image with a separate symmetric kernel; the image is mirrored at the border.
 
-    x (B, C, S, S); kernel (B, R + 1), R >= reach, its radius. It adds shifted images, which is faster than a grouped
-    convolution while they fit the cache.
+    x: (B, C, S, S). kernel: half kernels (B, R + 1). reach: largest radius, at most R. Shifted images are added, which
+    is faster than a grouped convolution as long as they fit in the cache.
     """
     kernel = kernel[:, :, None, None, None]
     for axis in (2, 3) if reach else ():
@@ -178,6 +178,6 @@ def blur(x: Tensor, kernel: Tensor, reach: int) -> Tensor:
 
 
 def warp_masks(masks: Tensor, drawn: WeakDraws) -> Tensor:
-    """Warps masks (B, S, S) of any type by the same crop and flip, read at the nearest pixel."""
+    """Applies the crop and flip of a weak view to masks (B, S, S) of any type, with nearest-pixel sampling."""
     rows, cols = (to_device(t.round().long(), masks.device) for t in _reading(drawn, masks.shape[-1]))
     return masks[torch.arange(len(masks), device=masks.device)[:, None, None], rows[:, :, None], cols[:, None, :]]

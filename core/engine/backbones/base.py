@@ -23,7 +23,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Source:
-    """A source of pretrained weights. name: shown to users. package: the pip package that contains them, if any."""
+    """A source of pretrained weights: its name for users, the pip package that contains them or "", and their URL."""
 
     name: str
     package: str = ""
@@ -32,7 +32,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Pretrained weights by the network's names, their source in words, and their licence."""
+    """Pretrained weights by the network's parameter names, with their source and licence as texts for users."""
 
     state: dict[str, Tensor]
     source: str
@@ -40,10 +40,10 @@ class Pretrained:
 
 
 class Backbone(abc.ABC):
-    """The description of a network: how it is built, how its maps are computed, where its weights come from.
+    """A network architecture: builds the network, computes its feature maps, and reads its pretrained weights.
 
-    mean, std: normalisation of the input, per channel, for values in [0, 1]. size: image side of the pre-training.
-    licence: the pretrained weights' licence. sources: where they are available, those on this machine first.
+    mean, std: normalisation of the input, per channel, for values in [0, 1]. size: side in pixels of the images of the
+    ImageNet training. licence, sources: of the pretrained weights; sources on this machine come first.
     """
 
     name: str
@@ -59,46 +59,46 @@ class Backbone(abc.ABC):
 
     @abc.abstractmethod
     def widths(self, net: nn.Module) -> dict[int, int]:
-        """Returns the number of channels of the map at each of STRIDES."""
+        """Returns the number of channels of the feature map at each of STRIDES, by stride."""
 
     @abc.abstractmethod
     def maps(self, net: nn.Module, x: Tensor, strides: tuple[int, ...]) -> dict[int, Tensor]:
         """Computes feature maps: x (B, 3, S, S), normalised -> {stride: (B, C, S / stride, S / stride)} of `strides`.
 
-        They are ordered from fine to coarse. Layers beyond the coarsest requested stride are not computed.
+        strides: from fine to coarse, like the result. Layers beyond the coarsest requested stride are not computed.
         """
 
     def onwards(self, net: nn.Module, h: Tensor, stride: int, strides: tuple[int, ...]) -> dict[int, Tensor] | None:
-        """Computes the maps of `strides`, all coarser than `stride`, from the map h (B, C, h, w) at that one.
+        """Computes the maps at `strides`, all coarser than `stride`, from the map h (B, C, h, w) at `stride`.
 
-        Returns None if the network cannot continue from a map alone.
+        Returns None if the network cannot compute coarser maps from a single map.
         """
         return None
 
     @abc.abstractmethod
     def imagenet(self) -> Pretrained:
-        """Returns pretrained weights, from disk or downloaded. Raises weights.BadWeights, which says what to do."""
+        """Returns ImageNet weights from disk or downloaded. Raises weights.BadWeights if they are not available."""
 
     def bundled(self) -> Pretrained | None:
         """Returns pretrained weights that are on this machine, such as those of a package, or None."""
         return None
 
     def read(self, path: str | Path, net: nn.Module) -> dict[str, Tensor]:
-        """Reads the weights of a file, or of a run's folder. Raises weights.BadWeights, which says what to do."""
+        """Reads weights from a file or a run's folder. Raises weights.BadWeights if they are absent or damaged."""
         return weights.from_path(path)
 
     def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
-        """Renames weights of the same network in other code to the names and shapes of `net`."""
+        """Converts weights that other implementations of this network saved to the names and shapes of `net`."""
         return state
 
 
 def in_order(strides: Sequence[int]) -> bool:
-    """Returns whether `strides` are some of STRIDES, at least one, from fine to coarse."""
+    """Returns whether `strides` is a non-empty selection from STRIDES, ordered from fine to coarse."""
     return bool(strides) and [s for s in STRIDES if s in strides] == list(strides)
 
 
 def ordered(strides: Iterable[int]) -> tuple[int, ...]:
-    """Returns `strides` from fine to coarse. Raises ValueError if one is not in STRIDES."""
+    """Returns `strides` from fine to coarse, without duplicates. Raises ValueError if empty or not all in STRIDES."""
     ordered = tuple(sorted(set(strides)))
     if not ordered or not set(ordered) <= set(STRIDES):
         raise ValueError(f"a backbone has maps at strides {', '.join(map(str, STRIDES))}, not {ordered}")

@@ -13,7 +13,7 @@ STRIDES = (2, 4, 8, 16, 32)  # of the feature maps of every backbone
 
 
 def is_backbone(name: str) -> bool:
-    """Returns whether `name` is a backbone: in the registry, or any model of timm if timm is installed."""
+    """Returns whether `name` is a registered backbone or, if timm is installed, a model of timm."""
     if name in BACKBONES.names():
         return True
     if find_spec("timm") is None:
@@ -25,7 +25,7 @@ def is_backbone(name: str) -> bool:
 
 @dataclass(frozen=True)
 class EncoderConfig(Config):
-    """Options of the encoder: a backbone and an MLP head to Z."""
+    """Options of the encoder: a backbone and an MLP head that projects its features to Z."""
 
     arch: str = option(
         "resnet18",
@@ -43,14 +43,14 @@ class EncoderConfig(Config):
     )
     init: str = option(
         "random",
-        "auto: ImageNet weights that are on this machine: the backbone's own, else EfficientNet-lite0 in its place. "
+        "auto: installed ImageNet weights of this backbone or, if there are none, EfficientNet-lite0 instead of it. "
         "Also a weights file, .pth or .safetensors, or the folder of an earlier run.",
         offered=lambda: ("random", "imagenet", "auto"),
         label="Start from",
     )
     seed: int = option(
         0, "Seed of the random weights: all, or only the head's if the backbone is pretrained.", slider=(0, 2**31 - 1),
-        label="Seed of its weights",
+        label="Seed of the weights",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

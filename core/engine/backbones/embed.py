@@ -1,4 +1,4 @@
-"""An encoder's features of images, for clusters and neighbours.
+"""Feature vectors of images, computed by an encoder, for clustering and nearest neighbours; and caches of features.
 
 There are three kinds of vectors (`KINDS`), one per image:
   centred    (f - c_n) / ||f - c_n||, the vector that l_PMSACL compares (Eq. 6)
@@ -32,7 +32,7 @@ KINDS = ("centred", "projected", "backbone")
 
 
 class Images(Protocol):
-    """Images uint8 (N, S, S, 3), of which slices are read: an array, a memory map, or images made on demand."""
+    """Images uint8 (N, S, S, 3) that are read slice by slice: an array, a memory map, or images loaded on demand."""
 
     def __len__(self) -> int: ...
 
@@ -50,11 +50,11 @@ def encode(
     report: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> np.ndarray:
-    """Encodes images uint8 (N, S, S, 3): float32 (N, 128) if `kind` is 'projected', (N, F) if it is 'backbone'.
+    """Returns features of images uint8 (N, S, S, 3): float32 (N, 128) for the kind 'projected', (N, F) for 'backbone'.
 
-    images: anything with a length whose slices are arrays, such as a memory map. Images whose features are kept in an
-    enclosing block of `keeping` are not passed through the encoder again. report: called with (finished images, all
-    images) after each batch. Raises ValueError if there are no images, Stopped if `should_stop` returns True.
+    The encoder is moved to `device` and set to eval mode. Features stored by an enclosing block of `keeping` are used
+    instead of encoding an image again. report: called with (finished images, all images) after each batch. Raises
+    ValueError for no images or another kind, Stopped if `should_stop` returns True.
     """
     if not len(images):
         raise ValueError("at least 1 image is needed to encode")
@@ -81,10 +81,10 @@ PIECE = 300_000  # pixels; of 96 channels at stride 2 they take 29 MB, less than
 
 
 def passed(reader: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
-    """Computes the maps of images uint8 (B, S, S, 3) with an encoder's inference copy: {stride: (B, C, h, w)}.
+    """Computes the feature maps of images uint8 (B, S, S, 3) at `strides`: {stride: (B, C, h, w)}.
 
-    On a CPU only a few images are processed at a time, because allocating more memory takes as long as computing.
-    Inside `keeping` the pooled features are kept.
+    reader: an `inference_copy`. On a CPU only a few images are processed at a time, because allocating more memory
+    takes as long as computing. Inside a block of `keeping`, the pooled features are stored.
     """
     device, features = reader.mean.device, _features.get()
     wanted = strides if features is None else strides | {COARSEST}
@@ -100,9 +100,9 @@ def passed(reader: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, 
 
 
 class Features:
-    """Stores pooled features of images, float16, by the digests of encoder and pixels: at most `most` per encoder.
+    """Stores pooled features, float16, by the digests of encoder and image: those of at most `most` images per encoder.
 
-    images: if not None, the digests of the only images whose features are kept.
+    images: digests of the images whose features may be stored; None for all.
     """
 
     def __init__(self, most: int, images: Container[bytes] | None = None) -> None:
@@ -112,7 +112,7 @@ class Features:
         self._digests: weakref.WeakKeyDictionary[Encoder, str] = weakref.WeakKeyDictionary()
 
     def of(self, reader: Encoder, images: np.ndarray) -> np.ndarray:
-        """Returns features float32 (B, F), rounded to float16; those that are not kept yet are computed."""
+        """Returns the images' features, float32 (B, F) rounded to float16; computes those that are not stored yet."""
         keys, stored = [digest(image) for image in images], self.rows(reader)
         rows = {key: stored[key] for key in keys if key in stored}
         missing = [i for i, key in enumerate(keys) if key not in rows]
@@ -122,7 +122,7 @@ class Features:
         return np.stack([rows[key] for key in keys]).astype(np.float32)
 
     def keep(self, reader: Encoder, images: np.ndarray, values: np.ndarray) -> None:
-        """Keeps pooled features (B, F) of images uint8 (B, S, S, 3)."""
+        """Stores pooled features `values` (B, F) of images uint8 (B, S, S, 3), up to the limit `most`."""
         stored = self.rows(reader)
         for key, row in zip(map(digest, images), half(values), strict=True):
             wanted = len(stored) < self.most and (self.images is None or key in self.images)
@@ -130,7 +130,7 @@ class Features:
                 stored[key], self.added = row, True
 
     def rows(self, reader: Encoder) -> dict[bytes, np.ndarray]:
-        """Returns the features kept for an encoder, by the images' digests."""
+        """Returns the stored features (F,) for an encoder, by the digests of the images."""
         if reader not in self._digests:
             self._digests[reader] = weights.digest(reader.net.state_dict())
         return self.kept.setdefault(self._digests[reader], {})
@@ -141,7 +141,7 @@ _features: ContextVar[Features | None] = ContextVar("features", default=None)
 
 @contextlib.contextmanager
 def keeping(features: Features) -> Iterator[Features]:
-    """Stores in `features` the pooled features of all images encoded in this thread until the block ends."""
+    """Stores the pooled features of all images that this thread encodes inside the block in `features`."""
     token = _features.set(features)
     try:
         yield features
@@ -175,7 +175,7 @@ def inference_copy(encoder: Encoder) -> Encoder:
 
     Batch norms are folded into the convolutions that feed them, which are found by tracing one pass. If the maps of the
     copy differ by more than CLOSE, for example because a convolution feeds two layers, a plain copy is returned. Inside
-    `remembering` an encoder is copied once.
+    a block of `remembering`, each encoder is copied only once.
     """
     cache = memory()
     if cache is not None and encoder in cache.copies:
@@ -251,7 +251,7 @@ class Memory:
         self.digests: weakref.WeakKeyDictionary[Encoder, str] = weakref.WeakKeyDictionary()
 
     def maps(self, encoder: Encoder, images: np.ndarray, strides: set[int], compute: Compute) -> dict[int, Tensor]:
-        """Returns `compute(images, strides)` of images uint8 (B, S, S, 3), {stride: (B, C, h, w)}, from the cache."""
+        """Returns `compute(images, strides)`, {stride: (B, C, h, w)}; each image, uint8 (B, S, S, 3), is cached."""
         if not strides <= set(STRIDES):
             return compute(images, strides)
         if encoder not in self.digests:
@@ -282,13 +282,13 @@ _memory: ContextVar[Memory | None] = ContextVar("memory", default=None)
 
 
 def memory() -> Memory | None:
-    """Returns the memory of the enclosing `remembering` block in this thread, or None."""
+    """Returns the cache of the enclosing `remembering` block in this thread, or None outside of any block."""
     return _memory.get()
 
 
 @contextlib.contextmanager
 def remembering(limit: int = LIMIT) -> Iterator[Memory]:
-    """Caches feature maps of at most `limit` bytes until the block ends; an enclosing block's cache is reused."""
+    """Caches feature maps inside the block, at most `limit` bytes. A nested block uses the cache of the outer block."""
     enclosing = _memory.get()
     if enclosing is not None:
         yield enclosing

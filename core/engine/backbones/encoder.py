@@ -39,8 +39,8 @@ class ClassHead(nn.Module):
     """The head f_beta that classified A_0 to A_k in pre-training (PMSACL Eq. 8), for scoring images.
 
     Args:
-        width: Number of features that it classifies.
-        classes: k + 1.
+        width: Number of input features.
+        classes: Number of classes, k + 1.
         on: "z" for the projection, "features" for the backbone's pooled features.
         side: Side in pixels of the images of the pre-training.
     """
@@ -103,9 +103,9 @@ class Encoder(nn.Module):
         return self.arch.maps(self.net, self.normalise(x), ordered(strides))
 
     def onwards(self, maps: dict[int, Tensor], strides: Iterable[int] = STRIDES) -> dict[int, Tensor] | None:
-        """Returns the maps of `strides`; those coarser than the given maps are computed from the coarsest one given.
+        """Returns the maps at `strides`: the given ones, and coarser ones, computed from the coarsest given map.
 
-        Returns None if the network cannot continue from a map, as a transformer cannot.
+        Returns None if the network cannot compute coarser maps from a single map, as is the case for transformers.
         """
         requested, last = ordered(strides), max(maps)
         coarser = tuple(s for s in requested if s > last)
@@ -114,30 +114,30 @@ class Encoder(nn.Module):
 
     @staticmethod
     def pool(maps: dict[int, Tensor]) -> Tensor:
-        """Averages the map of the coarsest stride over the image: features (B, F)."""
+        """Returns the pooled features (B, F): the mean over the image of the map at the coarsest of STRIDES."""
         return F.adaptive_avg_pool2d(maps[STRIDES[-1]], 1).flatten(1)
 
     def backbone(self, x: Tensor) -> Tensor:
-        """Computes the pooled features: (B, 3, S, S) -> (B, F); F is `features`."""
+        """Computes the pooled features of images: (B, 3, S, S) in [0, 1] -> (B, F), where F is `features`."""
         return self.pool(self.maps(x, STRIDES[-1:]))
 
     def project(self, h: Tensor) -> Tensor:
-        """Projects features (B, F) to Z, (B, 128), the space of the losses; normalised to length 1 if `unit` is set."""
+        """Projects pooled features (B, F) to Z, (B, `config.dim`); scaled to length 1 if `config.unit` is set."""
         z: Tensor = self.head(h)
         return F.normalize(z.float(), dim=1) if self.config.unit else z
 
     def forward(self, x: Tensor) -> Tensor:
-        """Computes f_theta(x): (B, 3, S, S) -> (B, 128)."""
+        """Computes the projections f_theta(x) of images: (B, 3, S, S) in [0, 1] -> (B, `config.dim`)."""
         return self.project(self.backbone(x))
 
 
 def build_encoder(config: EncoderConfig) -> Encoder:
-    """Builds a new encoder by `config`, without changing the global random state.
+    """Builds a new encoder according to `config`, without changing the global random state.
 
     With the init `auto`, a backbone without weights on this machine is replaced by SUBSTITUTE, whose weights come with
-    the installation; the encoder's `config` and `origin` then say so. If they are missing too, weights are random.
+    the installation; `config` and `origin` of the encoder record this. If they are missing too, weights are random.
 
-    Raises weights.BadWeights (a ValueError), which says what to do, if the weights are not available.
+    Raises weights.BadWeights (a ValueError) if the weights are not available; the message says what to do.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -155,9 +155,9 @@ def build_encoder(config: EncoderConfig) -> Encoder:
 
 
 def fill(encoder: Encoder, state: dict[str, Tensor], source: str) -> None:
-    """Copies `state` into the encoder's backbone, and into its head if its names and shapes agree.
+    """Copies the weights `state` into the encoder's backbone, and into its head if names and shapes agree.
 
-    Raises weights.BadWeights, naming a layer, if a weight of the backbone is missing or has another shape.
+    source: for error messages. Raises weights.BadWeights if a backbone weight is missing or has another shape.
     """
     backbone = {n: v for n, v in encoder.net.state_dict().items() if not n.endswith("num_batches_tracked")}
     heads = {n: v for n, v in state.items() if n.startswith("head.")}
@@ -199,13 +199,13 @@ def save_encoder(
     half: bool = False,
     class_head: ClassHead | None = None,
 ) -> None:
-    """Writes encoder.safetensors, encoder.json and, if given, the centres (k+1, 128).
+    """Writes encoder.safetensors, encoder.json and, if given, the centres (k+1, D) into `folder`.
 
-    encoder.json holds the configuration, `extra`, the origin of the first weights and the SHA-256 of the saved ones. It
-    is written last, so that a folder that has it is complete.
+    encoder.json holds the configuration, `extra`, the origin of the initial weights and the SHA-256 of the saved ones.
+    It is written last, so that a folder that contains it is complete.
 
     half: whether weights are saved in float16, for encoders that are not trained further. class_head: saved instead of
-    the encoder's own.
+    `encoder.class_head`.
     """
     folder = Path(folder)
     if centres is not None:
@@ -222,7 +222,7 @@ def save_encoder(
 
 
 def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Encoder:
-    """Loads the encoder saved in `folder` to `device`, in eval mode. Raises BadWeights if it is absent or damaged."""
+    """Loads the encoder saved in `folder`, in eval mode on `device`. Raises BadWeights if it is absent or damaged."""
     folder = Path(folder)
     if not (folder / ABOUT).is_file():
         raise weights.BadWeights(f"{folder} holds no encoder ({ABOUT}); give the folder of a finished pre-training run")
@@ -244,6 +244,6 @@ def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Enco
 
 
 def load_centres(folder: Path | str) -> Tensor | None:
-    """Loads the centres c_0 to c_k that were saved with an encoder, float32 (k+1, 128), or None."""
+    """Loads the centres c_0 to c_k, float32 (k+1, D), that were saved with an encoder; None if there are none."""
     path = Path(folder) / CENTRES
     return load_file(path)["centres"] if path.is_file() else None

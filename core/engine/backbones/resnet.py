@@ -29,7 +29,7 @@ class ResNet(Backbone):
 
     @property
     def file(self) -> Path:
-        """Where torchvision keeps the weights once they are downloaded."""
+        """The path at which torchvision caches the downloaded weights."""
         return Path(torch.hub.get_dir()) / "checkpoints" / Path(self.weights.url).name
 
     def build(self) -> nn.Module:
@@ -67,7 +67,7 @@ class ResNet(Backbone):
         return Pretrained(state, self.sources[0].name, self.licence)
 
     def bundled(self) -> Pretrained | None:
-        """Returns torchvision's weights if they are in its cache."""
+        """Returns torchvision's ImageNet weights if they are in its download cache, otherwise None."""
         return self.imagenet() if self.file.is_file() else None
 
 

@@ -32,7 +32,7 @@ from core.engine.registry import BACKBONES
 
 
 def timm_library() -> ModuleType:
-    """Imports timm, which is optional. Raises BadWeights, which says how to install it, if it is missing."""
+    """Imports and returns the optional package timm. Raises BadWeights with the install command if it is missing."""
     try:
         import timm
     except ImportError as error:
@@ -70,7 +70,7 @@ class TimmBackbone(Backbone):
         return net
 
     def read(self, path: str | Path, net: Any) -> dict[str, Tensor]:
-        """Reads weights like weights.from_path, and Google's .npz files of vision transformers, which timm converts."""
+        """Reads weights like `weights.from_path`, and Google's .npz files of vision transformers. Raises BadWeights."""
         file = Path(path).expanduser()
         if file.suffix != ".npz" or not hasattr(net, "load_pretrained"):
             return weights.from_path(path)
@@ -78,12 +78,12 @@ class TimmBackbone(Backbone):
         try:
             filled.load_pretrained(str(file))  # numpy.load without pickles: no code in it is run
         except (OSError, KeyError, ValueError, RuntimeError, AttributeError, zipfile.BadZipFile) as error:
-            raise weights.BadWeights(f"{file} cannot be read as a {self.name} of Google's ({error})") from error
+            raise weights.BadWeights(f"{file} cannot be read as Google's weights of a {self.name} ({error})") from error
         state: dict[str, Tensor] = filled.state_dict()
         return state
 
     def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
-        """Renames weights from timm, published code or transformers to those of `net`; resizes position embeddings."""
+        """Renames weights of timm, published code or transformers as in `net`, and resizes position embeddings."""
         if all(name in state and state[name].shape == value.shape for name, value in net.state_dict().items()):
             return state
         convert = getattr(sys.modules[type(net).__module__], "checkpoint_filter_fn", None)
@@ -184,9 +184,9 @@ LAYERS = (
 
 
 def published_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Renames a vision transformer's weights from transformers' names to the published code's; others stay as they are.
+    """Renames a vision transformer's weights from the names in the package transformers to the published names.
 
-    Queries, keys and values become one matrix. The keys of DINOv3 have no bias: it is set to 0, as in its code.
+    Other weights are not renamed. Queries, keys and values become one matrix, with DINOv3's missing key bias set to 0.
     """
     if not any("embeddings.patch_embeddings." in name for name in state):
         return dict(state)

@@ -34,7 +34,7 @@ class BadWeights(ValueError):
 
 
 def from_path(path: str | Path) -> dict[str, Tensor]:
-    """Reads weights of a .pth, .pt or .safetensors file or a run's folder. No code in it is ever run (weights_only)."""
+    """Reads weights from a .pth, .pt or .safetensors file or a run's folder; runs no code in it. Raises BadWeights."""
     path = Path(path).expanduser()
     if path.is_dir():
         path = path / "encoder.safetensors"
@@ -54,12 +54,12 @@ def from_path(path: str | Path) -> dict[str, Tensor]:
     except (OSError, RuntimeError, EOFError, SafetensorError) as error:
         raise BadWeights(f"{path} cannot be read: it is damaged or not a weights file ({error})") from error
     raise BadWeights(
-        f"{path.name}: weights are read from .pth, .pt and .safetensors files; from .npz those of a ViT of timm's"
+        f"{path.name}: weights are read from .pth, .pt and .safetensors files, for timm's ViTs also from .npz files"
     )
 
 
 def about(path: str | Path) -> dict[str, str]:
-    """Returns the description stored with a weights file that a user added: {arch, licence, sha256}, or {}.
+    """Returns the description stored with a weights file that a user added, {arch, licence, sha256}; {} for others.
 
     Raises BadWeights if the file has changed since it was added.
     """
@@ -85,7 +85,7 @@ def _unnest(nested: object, path: Path) -> dict[str, Tensor]:
 
 
 def plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
-    """Returns `state` without the prefix that training code added to the names. first: a name in the network."""
+    """Removes the prefix that training code added to the names. first: a weight's name in the network, to detect it."""
     for mark in (first, "_conv_stem.weight"):
         for prefix in ("", *PREFIXES):
             if f"{prefix}{mark}" in state:
@@ -94,7 +94,7 @@ def plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
 
 
 def digest(state: dict[str, Tensor]) -> str:
-    """Computes the SHA-256 of the names, types, shapes and values of weights, on any device."""
+    """Returns the SHA-256, in hexadecimal, of the names, types, shapes and values of weights on any device."""
     sha = hashlib.sha256()
     for name in sorted(state):
         value = state[name].detach().cpu().contiguous()

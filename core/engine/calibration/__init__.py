@@ -1,1 +1,1 @@
-"""The interpretation of scores and heat maps by held-out normal images."""
+"""Thresholds, percentiles and scales of scores and heat maps, from held-out normal images."""

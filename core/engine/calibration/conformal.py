@@ -31,7 +31,7 @@ def promised(
 ) -> Conformal:
     """Returns the strongest guarantee that held-out normals allow: with `confidence`, else on average, else none.
 
-    scores: (n,), in any order. patients: (n,), or None if they are unknown.
+    scores: (n,), in any order. patients: (n,), or None if they are unknown. alpha: the false alarm rate.
     """
 
     def bound(sure: float | None) -> Conformal:
@@ -59,8 +59,8 @@ def by_images(
     Args:
         scores: (n,), ascending, of held-out normals.
         alpha: The false alarm rate.
-        confidence: See above.
-        units: What the scores belong to, in words.
+        confidence: See above; None for a guarantee on average.
+        units: What each score belongs to, a plural for the sentence: "normal images" or "patients".
 
     Raises:
         ValueError: Unless alpha and confidence are between 0 and 1.

@@ -43,9 +43,9 @@ def first_of_each(patients: np.ndarray) -> np.ndarray:
 
 
 def jumper(p: np.ndarray, jump: float = JUMP) -> np.ndarray:
-    """Computes the capital (m,) after each p-value by the simple jumper, which bets on small or large p-values or not.
+    """Computes the capital (m,) of the simple jumper, a conformal martingale, after each of the p-values p (m,).
 
-    It starts at 1, and its expected value stays 1 without a change, for any distribution of scores.
+    It bets on small p-values, on large ones or on none. Without a change, the capital stays at 1 in expectation.
     """
     bets = np.array([-1.0, 0.0, 1.0])
     capital, out = np.full(3, 1 / 3), np.empty(len(p))
@@ -63,7 +63,7 @@ def first_alarm(capital: np.ndarray, alarm: float = ALARM) -> int | None:
 
 
 class Changed(NamedTuple):
-    """A measure of two groups: their medians, the Kolmogorov distance, and the p value corrected by Bonferroni."""
+    """A measure compared between two groups: their medians, Kolmogorov distance and Bonferroni-corrected p value."""
 
     measure: str
     usual: float
@@ -78,7 +78,7 @@ class Changed(NamedTuple):
 
 
 def compare(usual: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[Changed]:
-    """Compares each measure of normal images (n,) with that of new ones (m,), largest difference first.
+    """Compares each measure between the usual images (n,) and new ones (m,), largest difference first.
 
     The test is the two-sample Kolmogorov-Smirnov test. Measures with fewer than LEAST images in a group are skipped.
     """

@@ -81,7 +81,7 @@ def counting(maps: Tensor, roi: Tensor | None) -> Tensor:
 
 
 def mean_inside(maps: Tensor, roi: Tensor | None) -> Tensor:
-    """Averages the cells of maps (N, h, w) that count: (N,)."""
+    """Computes the mean (N,) of maps (N, h, w) inside roi (N, S, S), over the cells that `counting` returns."""
     inside = counting(maps, roi)
     return (maps * inside).sum((1, 2)) / inside.sum((1, 2))
 
@@ -92,7 +92,7 @@ def masked_maps(maps: Tensor, roi: Tensor | None) -> Tensor:
 
 
 def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Computes `inside_of` of regions uint8 (N, S, S), a few at a time."""
+    """Resizes regions uint8 (N, S, S) to bool (N, h, w) as `inside_of` does, BLOCK at a time; `shape` is (h, w)."""
     inside = np.empty((len(roi), *shape[:2]), bool)
     for start in range(0, len(roi), BLOCK):
         block = torch.from_numpy(np.array(roi[start : start + BLOCK]))
@@ -115,7 +115,7 @@ def cells_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
 
 
 def counted(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Computes `counting` of maps (N, h, w) and regions uint8 (N, S, S), which are arrays."""
+    """Returns which cells of maps (N, h, w) count, as `counting` does, but for NumPy arrays; roi: uint8 (N, S, S)."""
     if roi is None:
         return np.ones(maps.shape, bool)
     inside = roi_at(roi, maps.shape[1:])

@@ -3,10 +3,10 @@
 A single level for all images, which 1 % of a typical normal map exceeds, is too low for an image that is unusual
 everywhere, because most of its map exceeds the level. The level of an image is therefore a fixed share of the way from
 a typical normal map to the image's maximum. This share is learnt from lesions pasted into held-out normals, half of
-which are first changed as a whole; no test image is used. Positions that hardly any normal image shows, or outside the
+which are first changed at random; no test image is used. Positions that hardly any normal image shows, or outside the
 region of interest, are never outlined, because there is nothing to compare them with.
 
-The rule needs NumPy and OpenCV only; learning the share loads torch when it is called.
+`level_of` and `outlined` need NumPy and OpenCV only; functions that need torch load it when they are called.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def holding(mask: np.ndarray, spots: np.ndarray) -> np.ndarray:
 
 
 def seen_rows(roi: Rows, side: int) -> tuple[str, ...] | None:
-    """Returns which positions normal images show, by their regions of interest uint8 (N, S, S); None for all.
+    """Returns the positions inside the regions uint8 (N, S, S) of enough normal images; None if these are all.
 
     The result is rows of 0 and 1 of a square grid with `side` cells per side, as in `PixelScale.seen`.
     """
@@ -103,7 +103,7 @@ def seen_rows(roi: Rows, side: int) -> tuple[str, ...] | None:
 
 
 def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:
-    """Returns the positions at which enough normal images show something to compare with: bool (H, W) of `shape`."""
+    """Returns which positions of a grid `shape` (H, W) enough normal images show, by the scale: bool (H, W)."""
     if scale.seen is None:
         return np.ones(shape, bool)
     grid = np.array([[cell == "1" for cell in row] for row in scale.seen], np.uint8)
@@ -198,7 +198,7 @@ def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.
 def changed(x: torch.Tensor, roi: torch.Tensor, draws: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
     """Changes brightness, contrast, tint, focus and distance of images (B, 3, S, S) in [0, 1] at random.
 
-    The changes may exceed those among the study's normal images. The regions (B, S, S) are zoomed with the images.
+    The changes may exceed the differences among normal images. Returns the images and the regions, zoomed alike.
     """
     import torch
     from torch.nn import functional as F

@@ -25,7 +25,7 @@ class PixelScale(NamedTuple):
 
     The others define the outlines, see `outlines.py`. share: share of the way from `lo` to an image's maximum. seen:
     positions that normal images show, rows of 0 and 1; None for all. level: one level for all images, if the detector
-    has one. Without share and level, images are outlined at the threshold.
+    sets it. Without share and level, images are outlined at the threshold.
     """
 
     lo: float
@@ -64,7 +64,7 @@ class Calibration:
         pixel_quantile: float = 99.0,
         image_quantile: float = 95.0,
     ) -> Self:
-        """Calibrates by the scores (N,) and maps (N, h, w) of held-out normals.
+        """Creates the calibration from the scores and, if given, the heat maps of held-out normals.
 
         The pixel threshold is the median over patients of the percentile `pixel_quantile` of their median image. A
         percentile of all pixels would depend on the few images, or the one patient, that look unusual all over. The
@@ -80,7 +80,7 @@ class Calibration:
             image_quantile: See above, in per cent.
 
         Raises:
-            ValueError: If there are no scores or scores that are not finite.
+            ValueError: If there are no scores, scores that are not finite, or no map with a cell inside its region.
         """
         scores = np.sort(np.asarray(scores, dtype=np.float64).ravel())
         if not len(scores) or not np.isfinite(scores).all():
@@ -96,9 +96,9 @@ class Calibration:
     def outlined_by(
         self, share: float | None, places: tuple[str, ...] | None, level: tuple[float, float] | None = None
     ) -> Self:
-        """Returns a copy that defines outlines; `share` and `places` are the `share` and `seen` of `PixelScale`.
+        """Returns a copy that defines outlines: `share` and `places` become `share` and `seen` of its `PixelScale`.
 
-        level: the detector's own level of outlines and the value that each region must exceed, or None.
+        level: the result of `Detector.outline_level`; None if outlines come from normal images.
         """
         pixels = self.pixels and self.pixels._replace(share=share, seen=places)
         if pixels is not None and level is not None:
@@ -108,14 +108,14 @@ class Calibration:
         return replace(self, pixels=pixels)
 
     def percentile(self, scores: np.ndarray | float) -> np.ndarray:
-        """Returns the share of held-out normals that score lower, 0 to 100; same shape as `scores`."""
+        """Returns the percentage of held-out normals that score lower, 0 to 100, in the shape of `scores`."""
         return 100 * np.searchsorted(self.scores, scores, side="left") / len(self.scores)
 
     def threshold(self, q: float = 95.0) -> float:
         """Returns percentile q (0 < q <= 100) of the held-out scores: the lowest with at least q % at or below it.
 
         At most 100 - q % of the held-out images are above it. For a guarantee on new images see
-        `core.engine.calibration.conformal`.
+        `core.engine.calibration.conformal`. Raises ValueError for another q.
         """
         if not 0 < q <= 100:
             raise ValueError(f"a percentile must be above 0 and at most 100, not {q}")

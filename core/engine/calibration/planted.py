@@ -23,7 +23,7 @@ IMAGES = 24
 class Planted(NamedTuple):
     """The results for planted lesions of one size and contrast.
 
-    images: number of images, each with one lesion. flagged: number of flagged ones. area: median changed share of them.
+    images: number of images, each with one lesion. flagged: how many are flagged. area: median lesion area (share).
     """
 
     size: float
@@ -45,8 +45,8 @@ def sensitivity(
 ) -> list[Planted]:
     """Returns how many held-out normals are flagged with one planted lesion, by its size and contrast.
 
-    Up to IMAGES images are used, the same for every size. A lesion that changes nothing, as it is outside the region of
-    interest, counts as missed.
+    Up to IMAGES images are used, the same for every size. Images in which the lesion changes nothing, because it is
+    outside the region of interest, are counted too.
 
     Args:
         score: Returns scores (n,) of images uint8 (n, S, S, 3) with regions of interest uint8 (n, S, S).
@@ -76,7 +76,7 @@ def planted(
     seed: int,
     kinds: Sequence[MedMixConfig] = KINDS,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Plants one lesion into each image: images uint8 (n, S, S, 3), and the share of each that is changed (n,)."""
+    """Plants one lesion into each image; returns images uint8 (n, S, S, 3) and lesion areas as shares (n,)."""
     import torch
 
     from core.engine.augment.medmix.medmix import MedMix

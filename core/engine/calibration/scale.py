@@ -49,8 +49,8 @@ def places_unseen(
 def leave_out(count: int, least: int, seed: int, patients: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Holds out `least` of `count` images at random; returns the ascending indices of the rest and of those held out.
 
-    If patients (count,) are given, all images of as few patients as needed are held out, unless that is more than half
-    of all images.
+    If patients (count,) are given, all images of randomly chosen patients are held out, `least` or more, unless these
+    are more than half of all images.
     """
     draw = np.random.default_rng(seed)
     order = draw.permutation(count)

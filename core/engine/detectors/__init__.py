@@ -1,5 +1,5 @@
 """Detectors, one per file or folder: fitted on normal images, each gives an image a score and a heat map.
 
 reference   PaDiM and IGD as printed (Eqs. 10, 12, 13), one position at a time: read this first
-base        the base class of every detector; padim: PaDiM, on the distributions of `gaussian`; igd: IGD
+base        the base class of all detectors; PaDiM is in `padim` and `gaussian`, IGD in the folder `igd`
 """

@@ -46,7 +46,7 @@ class Prediction:
 
     @classmethod
     def of(cls, values: dict[str, Tensor]) -> Prediction:
-        """Converts tensors by name: `maps`, and the extras."""
+        """Creates a prediction from tensors by name: `maps`, and the extras."""
         arrays = {name: value.cpu().numpy() for name, value in values.items()}
         return cls(arrays.pop("maps"), arrays)
 
@@ -56,7 +56,7 @@ class Prediction:
 
     @classmethod
     def joined(cls, batches: Sequence[Prediction], count: int | None = None) -> Prediction:
-        """Concatenates the predictions of batches and returns the first `count` images, None for all of them."""
+        """Concatenates one or more predictions and returns the first `count` images, or all if `count` is None."""
         extras = {name: np.concatenate([batch.extras[name] for batch in batches])[:count] for name in batches[0].extras}
         return cls(np.concatenate([batch.maps for batch in batches])[:count], extras)
 
@@ -69,8 +69,8 @@ class Marks:
 
     roi, patients: as in `FitContext`, for the annotated images.
     ignored: uint8 (M, S, S), 1 where the ground truth is unknown (unfinished cases, pixels on which readers disagree).
-    kinds: uint8 (M, S, S), the kind of lesion as a number from 1 into `names`; 0 where no kind was given.
-    outlined: bool (M, S, S), the outlines of the previous detector.
+    kinds: uint8 (M, S, S), i + 1 where the lesion is of the kind `names[i]`, 0 where no kind was given.
+    outlined: bool (M, S, S), the outlines that the previous detector drew, for comparison.
     """
 
     images: np.ndarray
@@ -87,11 +87,11 @@ class Marks:
 class FitContext:
     """The inputs of a fit besides encoder, images and configuration; the same for every detector.
 
-    roi: uint8 (N, S, S), 1 inside the region of interest of each image. patients: (N,), the patient of each image, if
-    known; a detector that holds images out for validation holds out all images of a patient. report: called after
-    every step. should_stop: called before every step. folder: where a long fit saves its state, so that a later call
-    with the same arguments resumes it. marks: the readers' annotations, for a detector that learns from them. first:
-    such a detector, which learnt from the same marks and whose encoder is now to be fine-tuned.
+    roi: uint8 (N, S, S), 1 inside the region of interest. report: called after every step. should_stop: called before
+    every step; True stops the fit. folder: where a long fit saves its state, so that a later call with the same
+    arguments resumes it. patients: (N,), the patient of each image, if known; detectors that hold out images then hold
+    out all images of a patient. marks: the readers' annotations, for a detector that learns from them. first: such a
+    detector, already trained on the same marks; the fit then only fine-tunes it.
     """
 
     roi: np.ndarray | None = None
@@ -104,11 +104,11 @@ class FitContext:
     first: Detector | None = None
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with `changes`."""
+        """Returns a copy in which the fields named in `changes` have new values."""
         return dataclasses.replace(self, **changes)
 
     def of(self, rows: np.ndarray) -> Self:
-        """Returns the context with the regions of interest and the patients of the images `rows` (n,) only."""
+        """Returns a copy with the regions of interest and the patients of the images at the indices `rows` (n,)."""
         by_image = {"roi": self.roi, "patients": self.patients}
         return self.replace(**{name: rows_of(values, rows) for name, values in by_image.items() if values is not None})
 
@@ -117,11 +117,11 @@ PARTIAL = "partial"  # folder of an unfinished fit
 
 
 class Detector(nn.Module, abc.ABC):
-    """Base of the detectors in `DETECTORS`; each is defined in one file, with its `Config`.
+    """Base of all detectors, which are registered in `DETECTORS`; `Config` is the class of a detector's options.
 
-    The fitted state is the module's parameters and buffers, which `save` and `load` handle for every detector.
-    Encoders and detectors inside it are saved in subfolders. size: side in pixels of the images of the fit, 0 if the
-    detector accepts any size. presets: `Config`s by name.
+    The fitted state is the module's parameters and buffers, which `save` and `load` handle for every detector. Encoders
+    and detectors inside it are saved in subfolders. size: side in pixels of the images of the fit, 0 if the detector
+    accepts any size. presets: configurations (instances of `Config`) by name.
     """
 
     name: ClassVar[str]
@@ -158,7 +158,7 @@ class Detector(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts images uint8 (N, S, S, 3). By default the maps do not depend on `roi`."""
+        """Predicts images uint8 (N, S, S, 3), `batch` at a time. roi: uint8 (N, S, S); only extras may depend on it."""
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
         """Returns the score of each image, float32 (N,), inside its region of interest if given.
@@ -177,7 +177,7 @@ class Detector(nn.Module, abc.ABC):
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
         """Computes the scores (B,) of a batch: by default the maximum of each map, inside the region of interest.
 
-        This is also the score in an exported graph, so that it uses only operations that ONNX supports.
+        Exported graphs contain this computation too, so it may use only operations that ONNX supports.
 
         Args:
             values: The prediction's maps and extras by name, as `Prediction.values` returns them.
@@ -260,14 +260,14 @@ class Detector(nn.Module, abc.ABC):
 
         Args:
             config: The configuration of the fit.
-            size: The side in pixels of the images that it was fitted on.
+            size: The side in pixels of the images of the fit; 0 for any size.
             tensors: Parameters and buffers by name.
-            within: The encoders and detectors inside it, by name.
+            within: The encoders and detectors inside the detector, by name.
             facts: The result of `about`.
         """
 
     def fill(self, tensors: dict[str, Tensor]) -> Self:
-        """Loads tensors by name, except those of inner encoders and detectors. Raises ValueError if one does not fit."""
+        """Loads all tensors outside inner encoders and detectors. Raises ValueError if any does not fit."""
         state = self.state_dict()
         missing = [n for n in state if n not in tensors and not any(n.startswith(f"{w}.") for w in self._within())]
         wrong = [n for n in tensors if n not in state or state[n].shape != tensors[n].shape] + missing
@@ -279,7 +279,7 @@ class Detector(nn.Module, abc.ABC):
 
 
 class ImageDetector(Detector):
-    """Base of detectors that pass images through networks of their own."""
+    """Base of the detectors that take images as input; a `MapDetector` takes the encoder's feature maps instead."""
 
     @property
     def device(self) -> torch.device:
@@ -287,11 +287,11 @@ class ImageDetector(Detector):
 
     @abc.abstractmethod
     def read(self, x: Tensor) -> dict[str, Tensor]:
-        """Computes smoothed `maps` (B, h, w) of x (B, 3, S, S) in [0, 1], and the extras (B, ...) for `score`."""
+        """Computes the heat maps, `maps` (B, h, w), and the extras (B, ...) of images x (B, 3, S, S) in [0, 1]."""
 
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts images uint8 (N, S, S, 3) of the size of the fit."""
+        """Predicts images uint8 (N, S, S, 3); ignores `roi`. Raises ValueError unless S is the size of the fit."""
         self.demand_size(images)
         inputs = at_least_one(images)
         batches = (np.asarray(inputs[start : start + batch]) for start in range(0, len(inputs), batch))
@@ -299,7 +299,7 @@ class ImageDetector(Detector):
 
 
 class Tensors(nn.Module):
-    """A mapping of names to tensors, held as buffers."""
+    """A read-only mapping of names to tensors, which are buffers of the module."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -308,7 +308,7 @@ class Tensors(nn.Module):
 
     @classmethod
     def below(cls, prefix: str, tensors: Mapping[str, Tensor]) -> Self:
-        """Selects the tensors whose name starts with `prefix` and removes the prefix."""
+        """Selects the tensors whose names start with `prefix`, and removes the prefix from the names."""
         return cls({name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)})
 
     def __getitem__(self, name: str) -> Tensor:

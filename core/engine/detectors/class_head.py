@@ -1,8 +1,8 @@
 """The class head of pre-training as a detector: the evidence for A_1 to A_k against A_0 (PMSACL Eq. 8).
 
 Pre-training with MedMix learns to distinguish normal images from images with pasted lesions; its class head is usually
-discarded afterwards. Together with distances from normal images it tells *whether* an image is abnormal, but hardly
-where, since its map has the coarsest stride. It needs no fit: everything it knows comes from pre-training.
+discarded afterwards. Together with distances from normal images it shows whether an image is abnormal, but hardly
+where, because its map has the coarsest stride. The head is used as pre-trained; the fit changes nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ClassHeadConfig(Config):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The stride of the coarsest map, which pre-training pools."""
+        """The strides of the maps that the detector uses: only the coarsest, whose map pre-training pools."""
         return STRIDES[-1:]
 
 
@@ -37,7 +37,7 @@ class ClassHeadConfig(Config):
 class ClassHeadDetector(MapDetector):
     """Scores images by the log odds of A_1 to A_k against A_0; the region of interest has no effect.
 
-    It works best at the image size of pre-training (`Encoder.class_head.side`), to which an ensemble resizes images.
+    It works best at the image size of pre-training (`Encoder.class_head.side`); ensembles shrink larger images to it.
     """
 
     name = "class-head"
@@ -49,13 +49,13 @@ class ClassHeadDetector(MapDetector):
 
     @property
     def head(self) -> ClassHead:
-        """The encoder's class head."""
+        """The class head that pre-training saved with the encoder."""
         assert self.encoder.class_head is not None  # `fitting` checks it
         return self.encoder.class_head
 
     @classmethod
     def fitting(cls, encoder: Encoder, config: ClassHeadConfig, count: int, size: int, context: FitContext) -> Self:
-        """Raises ValueError if the encoder has no class head."""
+        """Returns the detector, which needs no fit. Raises ValueError if the encoder has no class head."""
         if encoder.class_head is None:
             raise ValueError("this encoder has no class head: pre-train it by PMSACL, or choose another detector")
         return cls(encoder, config, size)
@@ -67,7 +67,7 @@ class ClassHeadDetector(MapDetector):
         return self
 
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Reads a batch: log odds (B, S / 32, S / 32) as `maps`, and `evidence` (B,), the image's log odds."""
+        """Computes `maps` (B, S/32, S/32), the log odds per position, and `evidence` (B,), the log odds per image."""
         coarse, pooled = maps[STRIDES[-1]], Encoder.pool(maps)
         cells = coarse.permute(0, 2, 3, 1).flatten(0, 2)
         cell_evidence = self.head.evidence(cells, self.encoder.project(cells))

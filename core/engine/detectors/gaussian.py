@@ -28,10 +28,10 @@ CHUNK = 512  # positions at a time: enough to keep the cores busy, few enough to
 
 @dataclass
 class Level:
-    """The moments of one level, or their factors, at P positions.
+    """The mean and covariance blocks of one level at P positions, or the blocks of its G_l (see the module).
 
-    mean: (P, c). own: (P, c, c), the block of the level's channels. cross: (P, c, C), their block with coarser
-    channels.
+    mean: (P, c). own: (P, c, c), the block of the level's channels. cross: (P, c, C), the block of these channels with
+    the C channels of coarser levels.
     """
 
     mean: Tensor
@@ -50,7 +50,7 @@ class Level:
     def scatter(self, rows: Tensor, coarser: Tensor | None, summed: bool) -> None:
         """Adds the products of centred rows (P, B, c) with themselves and with the rows of coarser levels (Q, B, C).
 
-        summed: whether the level already holds a sum to add to.
+        summed: whether the level already holds sums; if not, its uninitialised values are overwritten.
         """
         transposed = rows.transpose(1, 2)
         self.own.baddbmm_(transposed, rows, beta=int(summed))
@@ -59,7 +59,7 @@ class Level:
             self.families(len(coarser)).baddbmm_(family, coarser, beta=int(summed))
 
     def families(self, parents: int) -> Tensor:
-        """Views `cross` as one matrix per parent cell, of its children's rows: (parents, P / parents * c, C)."""
+        """Views `cross` as one matrix per parent cell, with the rows of its children: (parents, P / parents * c, C)."""
         return self.cross.view(parents, -1, self.cross.shape[2])
 
 
@@ -100,7 +100,7 @@ class Moments:
     def finish(self, epsilon: float = 0.01) -> Gaussian:
         """Returns the distributions with covariance scatter / (count - 1) + epsilon I, factorised in place.
 
-        Raises ValueError for fewer than 2 images.
+        The moments are used up. Raises ValueError for fewer than 2 images or a singular covariance.
         """
         if self.count < 2 or self.pyramid is None:
             raise ValueError(f"a covariance needs at least 2 normal images; there are {self.count}")
@@ -132,7 +132,7 @@ class Gaussian(nn.Module):
 
     @classmethod
     def of(cls, tensors: Tensors) -> Gaussian:
-        """Builds the distributions from buffers by name."""
+        """Restores the distributions from saved buffers by name."""
         grids = tuple((h, w) for h, w in tensors["grids"].tolist())
         levels = [Level(*(tensors[f"{name}_{depth}"] for name in FIELDS)) for depth in range(len(grids))]
         return cls(Pyramid(grids, tuple(level.mean.shape[1] for level in levels)), levels)
@@ -152,7 +152,7 @@ class Gaussian(nn.Module):
         return level.mean.double(), factor.square().sum(2)
 
     def distance(self, maps: list[Tensor]) -> Tensor:
-        """Computes the Mahalanobis distances (Eq. 13) of maps (B, c, h, w), fine to coarse: (B, h, w), finest grid."""
+        """Computes Mahalanobis distances (Eq. 13) on the finest grid, (B, h, w); maps: (B, c, h, w), fine to coarse."""
         squared: Tensor | None = None
         white: Tensor | None = None
         levels = self.levels
@@ -275,7 +275,7 @@ class Pyramid:
 
     @classmethod
     def of(cls, maps: list[Tensor]) -> Pyramid:
-        """Takes the grids of maps (B, c, h, w), fine to coarse; all become the finest grid if they are not nested."""
+        """Returns the pyramid of maps (B, c, h, w), fine to coarse. All grids become the finest if not nested."""
         grids = [(m.shape[2], m.shape[3]) for m in reversed(maps)]
         nested = all(b[0] % a[0] == 0 and b[1] % a[1] == 0 for a, b in zip(grids, grids[1:], strict=False))
         if not nested:

@@ -1,9 +1,9 @@
 """Mahalanobis distance of pre-trained features, of whole images and of their positions (Rippel, Mertens, Merhof 2021).
 
-An image's score is the distance of its average-pooled features from those of normal images; its heat map shows the
-distance of each position from all positions of normal images. Nothing is trained, and where in the image a position
-lies has no effect, so images need not be aligned. Both covariances are shrunk towards a multiple of the identity by
-oracle approximating shrinkage in scikit-learn's form (`Scatter.normal`); Rippel et al. use Ledoit and Wolf's.
+An image's score is the distance of its average-pooled features from the pooled features of normal images; its heat map
+shows the distance of each position from all positions of normal images. Nothing is trained. Positions are compared
+regardless of their location, so images need not be aligned. Both covariances are shrunk towards a multiple of the
+identity by oracle approximating shrinkage as in scikit-learn (`Scatter.normal`); Rippel et al. use Ledoit and Wolf's.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Normal(nn.Module):
         self.register_buffer("whitening", whitening)
 
     def distance(self, x: Tensor) -> Tensor:
-        """Computes the distance of x (..., D) -> (...): the square root of (x - mean)^T precision (x - mean)."""
+        """Computes the Mahalanobis distance of x (..., D) -> (...): sqrt((x - mean)^T precision (x - mean))."""
         return distance(x, self.mean, self.whitening)
 
 
@@ -83,9 +83,9 @@ class Scatter:
         self.sum, self.outer = self.sum + x.sum(0), self.outer + x.T @ x
 
     def normal(self) -> Normal:
-        """Returns the distribution with a covariance by oracle approximating shrinkage (Chen et al. 2010, Eq. 23).
+        """Estimates the normal distribution; its covariance is shrunk by OAS (Chen et al. 2010, Eq. 23).
 
-        The terms 2 / d of that equation are omitted, as in scikit-learn's OAS: d is a few hundred here.
+        OAS is oracle approximating shrinkage; as in scikit-learn, the terms 2 / d are omitted, because d is large.
         """
         n, d = self.count, self.sum.shape[0]
         mean = self.sum / n
@@ -107,7 +107,7 @@ class Scatter:
 class Mahalanobis(MapDetector):
     """The Mahalanobis detector.
 
-    extras: `pooled` (N,), the distance of the whole image; `pooled_roi` (N,), of its region of interest if given.
+    extras: `pooled` (N,), the distance of the whole image; `pooled_roi` (N,), inside `roi` if the fit had regions.
     """
 
     name = "mahalanobis"
@@ -127,7 +127,7 @@ class Mahalanobis(MapDetector):
         return MahalanobisFitting(encoder, config, size, context.roi)
 
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Reads a batch: `maps` (B, S/16, S/16), which do not depend on `roi`, and the class's extras."""
+        """Computes `maps`, (B, S/16, S/16) by default and independent of `roi`, and the extras of the class."""
         features = features_of(maps, self.config, roi if "pooled_roi" in self.normals else None)
         heat = self.normals["cells"].distance(features["cells"])
         names: list[str] = [name for name in ("pooled", "pooled_roi") if name in features]
@@ -135,7 +135,7 @@ class Mahalanobis(MapDetector):
         return {"maps": blur(heat, self.config.sigma * heat.shape[1] / 256), **distances}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Returns the pooled features' distance (B,), in the region of interest if `read` got one."""
+        """Returns the distance (B,) of the pooled features, inside `roi` if `read` was also given a region."""
         return values["pooled_roi" if roi is not None and "pooled_roi" in values else "pooled"]
 
     @classmethod
@@ -148,7 +148,7 @@ class Mahalanobis(MapDetector):
 
 
 class MahalanobisFitting:
-    """A fit in progress: the scatters of pooled features and of cells."""
+    """A fit in progress: the scatters of pooled features and of the features at each position."""
 
     def __init__(self, encoder: Encoder, config: MahalanobisConfig, size: int, roi: np.ndarray | None) -> None:
         self.encoder, self.config, self.size, self.roi = encoder, config, size, roi

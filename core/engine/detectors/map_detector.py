@@ -36,7 +36,7 @@ class Fitting(Protocol):
 
 
 class MapDetector(Detector):
-    """Base of detectors on feature maps. Their Config has `strides`, the maps used, and `batch`, images per step."""
+    """Base of detectors that use the encoder's feature maps. Their `Config` has `strides` (of the maps) and `batch`."""
 
     encoder: Encoder
 
@@ -52,11 +52,11 @@ class MapDetector(Detector):
 
     @abc.abstractmethod
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Computes smoothed `maps` (B, h, w) and the extras (B, ...) for `score`, also in an exported graph.
+        """Computes the heat maps, `maps` (B, h, w), and the extras (B, ...) for `score`; exported graphs use it too.
 
         Args:
             maps: The encoder's maps, {stride: (B, C, h, w)}, at least at the strides of the configuration.
-            roi: (B, S, S), for detectors that score the region of interest as a whole.
+            roi: (B, S, S), regions of interest, for detectors that pool features over the region; else None.
         """
 
     @classmethod
@@ -65,7 +65,7 @@ class MapDetector(Detector):
         return fit_together(encoder, images, [(cls, config)], context)[0]
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts images uint8 (N, S, S, 3) of the size of the fit: smoothed maps on the grid of the finest stride."""
+        """Predicts images uint8 (N, S, S, 3). Raises ValueError unless S is the size of the fit."""
         return predict_together([self], images, batch=batch, roi=roi)[0]
 
 
@@ -76,10 +76,10 @@ def fit_together(
     detectors: Sequence[tuple[type[MapDetector], Any]],
     context: FitContext = FitContext(),
 ) -> list[Any]:
-    """Fits several detectors in one pass of the encoder, with the same results as separate fits.
+    """Fits several detectors in one pass of the encoder and returns them in order, the same as from separate fits.
 
     Args:
-        encoder: The encoder of all detectors.
+        encoder: The encoder of all detectors; it is moved to the context's device and set to eval mode.
         images: uint8 (N, S, S, 3), normal.
         detectors: Pairs of a class and its configuration; the largest `batch` among them is used.
         context: As for `fit`.
@@ -111,9 +111,9 @@ def fit_together(
 def predict_together(
     detectors: Sequence[MapDetector], images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None
 ) -> list[Prediction]:
-    """Predicts images uint8 (N, S, S, 3) by several detectors in one pass of the first detector's encoder.
+    """Predicts images uint8 (N, S, S, 3) with several detectors of the same encoder, in one pass of the encoder.
 
-    Raises ValueError if a detector was fitted at another size.
+    roi: uint8 (N, S, S), regions of interest. Raises ValueError if a detector was fitted at another size.
     """
     for detector in detectors:
         detector.demand_size(images)
@@ -133,8 +133,8 @@ def predict_together(
 def maps_of(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
     """Computes the encoder's maps of images uint8 (B, S, S, 3): {stride: float32 (B, C, h, w)}.
 
-    bf16 is not used, as it is too imprecise for a covariance. Inside `remembered.remembering` the maps of images that
-    were read before are reused.
+    encoder: an inference copy. bf16 is not used, as it is too imprecise for a covariance. Inside a block of
+    `embed.remembering` the maps of images that were read before are reused.
     """
 
     def compute(batch: np.ndarray, missing: set[int]) -> dict[int, Tensor]:

@@ -5,7 +5,7 @@ up-sampling, and 100 of their channels are used, chosen at random once from the 
 each normal image once.
 
 Two choices are ours, as the paper does not specify them. The map is smoothed (Gaussian, sigma 4 at 256 pixels, as in
-the original PaDiM paper) on the finest grid, before up-sampling, where it costs nothing. The image's score is the
+the original PaDiM paper) on the finest grid, before up-sampling, where it costs little time. The image's score is the
 maximum of the smoothed map.
 """
 
@@ -67,9 +67,9 @@ class PaDiM(MapDetector):
 
     @classmethod
     def fitting(cls, encoder: Encoder, config: PaDiMConfig, count: int, size: int, context: FitContext) -> PaDiMFitting:
-        """Starts a fit on `count` images, at least 2.
+        """Starts a fit. Raises ValueError for fewer than 2 images or fewer channels than the configuration asks for.
 
-        It needs the memory of the Gaussians (about 9 kB per cell of stride 4), whatever `count` is.
+        It needs memory for the Gaussians only (about 9 kB per cell of stride 4), whatever `count` is.
         """
         if count < 2:
             raise ValueError(f"PaDiM needs at least 2 normal images; there are {count}")
@@ -78,13 +78,13 @@ class PaDiM(MapDetector):
         return PaDiMFitting(encoder, config, channels, size)
 
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Reads a batch: `maps` of smoothed distances, (B, S/4, S/4) if the finest stride is 4."""
+        """Computes `maps`, the smoothed distances, (B, S/4, S/4) if the finest stride is 4. `roi` is ignored."""
         heat = self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
         return {"maps": blur(heat, self.config.sigma * heat.shape[1] / 256)}
 
     @property
     def kept(self) -> dict[int, Tensor]:
-        """Indices of the channels that are used, by stride."""
+        """The indices (n,) of the channels that are used, by stride."""
         return {int(stride): index for stride, index in self.channels.items()}
 
     def alignment(self, count: int, known: np.ndarray | None = None) -> float:
@@ -95,8 +95,8 @@ class PaDiM(MapDetector):
             known: bool (h, w) on any grid, the positions to use; None for all.
 
         Returns:
-            The share, 0 to 1, of the features' variance at the coarsest stride that the position explains. It is high
-            for objects in the same pose in every image.
+            The share, 0 to 1, of the features' variance that is explained by the position, at the coarsest stride. It
+            is high for objects in the same pose in every image.
         """
         grid = self.gaussian.pyramid.grids[0]
         mean, variance = (x.cpu().numpy() for x in self.gaussian.coarsest())
@@ -132,7 +132,7 @@ class PaDiMFitting:
 
 
 def draw_channels(widths: dict[int, int], channels: int, seed: int, device: torch.device) -> dict[int, Tensor]:
-    """Chooses `channels` channels of all strides at random; a stride may get none."""
+    """Draws `channels` of all channels at random: {stride: indices (n,)}; a stride without any is absent."""
     total = sum(widths.values())
     if channels > total:
         raise ValueError(f"PaDiM cannot keep {channels} channels of {total}; set channels to {total} or fewer")

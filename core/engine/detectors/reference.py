@@ -30,9 +30,9 @@ def joined(maps: Sequence[Array]) -> np.ndarray:
 
 
 def s_padim(normal: np.ndarray, x: np.ndarray, epsilon: float) -> np.ndarray:
-    """Computes PMSACL Eq. 13: sqrt((x_w - mu_w)^T Sigma_w^-1 (x_w - mu_w)) at each position w of the image lattice.
+    """Computes PMSACL Eq. 13, (B, H, W): sqrt((x_w - mu_w)^T Sigma_w^-1 (x_w - mu_w)) at each position w.
 
-    mu_w and Sigma_w + epsilon I come from `normal` (N, C, H, W); x (B, C, H, W). Returns (B, H, W).
+    mu_w and Sigma_w are estimated from `normal` (N, C, H, W), and epsilon I is added to Sigma_w. x: (B, C, H, W).
     """
     s = np.zeros((len(x), *x.shape[2:]))
     for w in np.ndindex(x.shape[2:]):
@@ -62,7 +62,7 @@ def h_psi(z: Array, mu: Array, sigma_sq: float) -> float:
 
 
 def mu_gamma(z: Array, least: float = 0.1) -> np.ndarray:
-    """Computes the mean code: z (N, Z) -> (Z,). As in IGD's released code, no value is within `least` of zero."""
+    """Computes the mean code: z (N, Z) -> (Z,). As in IGD's code, values within `least` of 0 become +-`least`."""
     mu = np.asarray(z, float).mean(0)
     return np.where(abs(mu) < least, np.where(mu < 0, -least, least), mu)
 

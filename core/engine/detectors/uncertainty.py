@@ -1,7 +1,6 @@
 """The uncertainty of a detector's scores: how much they vary over mirrored and enlarged views of an image.
 
-A mirrored or slightly enlarged image of the same tissue should get the same score.
-"""
+A mirrored or slightly enlarged image should get the same score, because it shows the same tissue."""
 
 from __future__ import annotations
 
@@ -15,9 +14,10 @@ SCALES = (1.0, 1.15)
 
 
 def scores_of_views(detector: Detector, images: np.ndarray, roi: np.ndarray | None = None) -> np.ndarray:
-    """Scores views of images uint8 (N, S, S, 3), inside roi (N, S, S) if given: (V, N), the given view first.
+    """Returns scores (V, N) of V views of images uint8 (N, S, S, 3), inside roi (N, S, S) if given.
 
-    The views are mirrored or not, at each of SCALES (cropped to the centre).
+    The first view is the original image. The views are enlarged by each of SCALES, cropped to the centre, and mirrored
+    or not.
     """
     scores = []
     for scale in SCALES:

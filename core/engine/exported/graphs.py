@@ -39,7 +39,7 @@ class CannotExport(ValueError):
 
 
 def exportable() -> list[str]:
-    """Returns the names of the detectors that have a graph."""
+    """Returns the names of the detectors that can be exported as a graph."""
     return [name for name in DETECTORS.names() if issubclass(DETECTORS.get(name), EXPORTED)]
 
 
@@ -52,21 +52,21 @@ class Graph(nn.Module):
         self.detector, self.reader = detector, reader_of(detector)
 
     def forward(self, images: Tensor, roi: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """images: uint8 (N, S, S, 3), for any N. roi: uint8 (N, S, S)."""
+        """Returns map (N, h, w), score and score_roi (N,) of images uint8 (N, S, S, 3) and roi uint8 (N, S, S)."""
         values = self.reader(images, roi)
         return values["maps"], self.detector.score(values, None), self.detector.score(values, roi)
 
 
 def reader_of(detector: Detector) -> nn.Module:
-    """Returns a network (images, roi) -> the detector's maps and extras by name. Raises CannotExport."""
+    """Returns a network (images, roi) -> maps and extras by name. Raises CannotExport if there is none."""
     if isinstance(detector, Ensemble):
         return _Ensemble(detector)
     if isinstance(detector, EXPORTED):
         return _Single(detector)
-    title, reason = DETECTORS.title(detector.name), f"only {', '.join(exportable())} do"
+    title, reason = DETECTORS.title(detector.name), f"only {', '.join(exportable())} can be exported"
     if detector.name == "learnt":
-        reason = "its map follows its base's readings; export the base, or use its safetensors here"
-    raise CannotExport(f"{title} ({detector.name}) has no form as a graph: {reason}")
+        reason = "its map and score are combined with its base's; export the base, or score images in this app"
+    raise CannotExport(f"{title} ({detector.name}) cannot be exported as a graph: {reason}")
 
 
 class _Single(nn.Module):
@@ -161,7 +161,7 @@ def _shares(size: int, side: int) -> np.ndarray:
 class Written:
     """Facts of a written ONNX file.
 
-    bytes: its size. difference: the maximum score difference on the comparison images, as `furthest` computes it.
+    bytes: its size. difference: the maximum score difference on the comparison images, computed by `furthest`.
     """
 
     bytes: int

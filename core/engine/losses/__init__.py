@@ -2,5 +2,5 @@
 
 reference    the losses of PMSACL as printed (Eqs. 3 to 9), one sample at a time: read this first
 pmsacl       the same losses for a minibatch, l_PMSACL also as a module, and contrastive losses of other papers
-centred      the features that l_PMSACL compares; ms_ssim: structural similarity, for IGD's reconstruction
+centred      the centred features that l_PMSACL compares; ms_ssim: structural similarity, for IGD's reconstructions
 """

@@ -1,6 +1,6 @@
 """Features centred by their class, the vectors that l_PMSACL compares (Eq. 6).
 
-It works for torch's tensors and NumPy's arrays without importing torch, so that the page's process can centre features
+The code accepts torch tensors and NumPy arrays without importing torch, so that the web server can centre features
 without loading it.
 """
 

@@ -22,7 +22,7 @@ Comparison = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def fit_levels(size: int, window: int, weights: tuple[float, ...]) -> tuple[float, ...]:
-    """Returns the weights of the first levels, as many as fit an image of `size` pixels, scaled to the same sum.
+    """Returns the weights of the levels that fit an image of `size` pixels, rescaled to the sum of all `weights`.
 
     The usual five levels with a window of 11 need 176 pixels; at 64 pixels three levels fit.
     Raises ValueError if no level fits.
@@ -80,9 +80,9 @@ def ms_ssim(
     window: int = 11,
     weights: tuple[float, ...] = WEIGHTS,
 ) -> Tensor:
-    """Computes the multi-scale structural similarity of x, y float (B, C, S, S) -> (B,), at most 1.
+    """Computes the multi-scale structural similarity of images x and y, float (B, C, S, S) -> (B,), at most 1.
 
-    It is the mean over channels of the product over levels.
+    The result is the mean over channels of the product over levels. All levels must fit the images: see `fit_levels`.
     """
     kernel = _window(window, x)
     product = torch.ones((), device=x.device)
@@ -99,10 +99,10 @@ def dissimilarity_map(
     window: int = 11,
     weights: tuple[float, ...] = WEIGHTS,
 ) -> Tensor:
-    """Computes a map (B, S, S) of where x and y, each (B, C, S, S), differ in structure.
+    """Computes a map (B, S, S) of the structural differences between images x and y, each (B, C, S, S).
 
-    Each level's 1 - SSIM map is resized to S x S, weighted by level and added up. Borders are mirrored so that every
-    pixel has a value. It is 0 where both images agree, and at most twice the sum of the weights.
+    The 1 - SSIM map of each level is resized to S x S, multiplied by the level's weight and added. Borders are mirrored
+    so that every pixel has a value. Values are 0 where both images agree, and at most twice the sum of the weights.
     """
     kernel, size, half = _window(window, x), x.shape[2:], window // 2
     total = x.new_zeros(x.shape[0], *size)

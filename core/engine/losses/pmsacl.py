@@ -1,7 +1,7 @@
 """The losses of PMSACL, in float32: l_PMSACL (Eqs. 4, 5, 7), l_ctr (Eq. 3), l_aug (Eq. 8), l_pos (Eq. 9).
 
-l_PMSACL contrasts samples centred by their own class (Eq. 6, `centred.py`), with a temperature per pair of classes.
-`variance_loss` is ours, after VICReg. The contrastive losses of other papers follow.
+l_PMSACL contrasts samples centred by class (Eq. 6, `centred.py`), with a temperature per pair of classes.
+`variance_loss` is our addition, after VICReg. The contrastive losses of other papers follow.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ CENTRINGS, POSITIVES = ("both", "denominator"), ("view", "class")
 def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
     """Computes kappa(n, m) for all pairs of samples (PMSACL Eq. 7): labels (M,) -> (M, M).
 
-    It is 1 / (alpha tau) if two samples have the same class, else 1 / tau. The paper wants samples of one class to
-    repel each other less, which needs alpha > 1, although it calls alpha 'smaller'. Any positive alpha is allowed here;
-    alpha = 1 gives the plain contrastive loss. Raises ValueError unless tau and alpha are above 0.
+    kappa is 1 / (alpha tau) if two samples have the same class, else 1 / tau. In the paper samples of one class should
+    repel each other less, which requires alpha > 1, although it calls alpha 'smaller'. Any positive alpha is allowed
+    here; alpha = 1 gives the plain contrastive loss. Raises ValueError unless tau and alpha are above 0.
     """
     if not (0 < tau < math.inf and 0 < alpha < math.inf):
         raise ValueError(f"tau and alpha must be above 0 and finite, not {tau} and {alpha}")
@@ -52,20 +52,20 @@ def pmsacl_loss(
     Args:
         z: (M, D) features of the views, in any order: two weak views of each image that MedMix made.
         labels: (M,) class n of each, 0 to k.
-        partners: (M,) for each view the index of the other view of the same image.
-        centres: (k + 1, D), one for each class; no gradient reaches them.
+        partners: (M,) for each view, the index of the other view of the same image.
+        centres: (k + 1, D), the centre of each class; they get no gradient.
         tau: Temperature, above 0.
         alpha: Factor of the temperature between samples of one class, above 0; above 1 they repel each other less.
-        centring: `both`; or `denominator` (ours, not the paper's): the numerator's features are not centred.
-        positives: `view`; or `class` (ours): the numerator has the mean cosine with views of other images of the class
-            in place of that with the partner.
+        centring: `both`; or `denominator` (not in the paper): features in the numerator are not centred.
+        positives: `view`; or `class` (not in the paper): the numerator uses the mean cosine with views of other images
+            of the class instead of the cosine with the partner.
 
     Returns:
         A scalar in float32.
 
     Raises:
-        ValueError: If shapes do not fit, there is no sample, or an argument is not valid. Labels and partners are
-            checked on a CPU only, because the check would make a GPU wait.
+        ValueError: If shapes do not fit, there is no sample, or an argument is invalid. Values of labels and partners
+            are checked on a CPU only, because the check would have to wait for a GPU.
 
     Example:
         >>> import torch
@@ -103,7 +103,7 @@ def pmsacl_loss(
 
 
 def check_pairs(labels: Tensor, partners: Tensor, classes: int) -> None:
-    """Raises ValueError unless labels (M,) are classes and partners (M,) indices of other samples of their class."""
+    """Raises ValueError unless labels (M,) lie below `classes` and each partner (M,) is another sample of its class."""
     for name, values, end in (("labels", labels, classes), ("partners", partners, len(labels))):
         if values.is_floating_point() or values.dtype == torch.bool:
             raise ValueError(f"{name} are whole numbers, not {values.dtype}")
@@ -119,12 +119,12 @@ def check_pairs(labels: Tensor, partners: Tensor, classes: int) -> None:
 
 
 def loss_of_a_constant(feature: Tensor, labels: Tensor, centres: Tensor, tau: float, alpha: float) -> Tensor:
-    """Computes the value of `pmsacl_loss` if all samples had the same feature (D,).
+    """Computes the value that `pmsacl_loss` has if all samples have the same feature (D,).
 
     An encoder that does not distinguish images reaches this value. A different centre is subtracted for each class, so
-    even a constant feature gives each class a separate direction; all positives then have cosine 1, whatever `centring`
-    and `positives` are. labels: (M,). centres: (k+1, D). The (k+1)^2 pairs of classes are used instead of the M^2 pairs
-    of samples. Returns a scalar, float32.
+    even a constant feature gives each class a separate direction; all positives then have cosine 1, for any `centring`
+    and `positives`. labels: (M,). centres: (k+1, D). It is computed from the (k+1)^2 pairs of classes instead of the
+    M^2 pairs of samples. Returns a scalar, float32.
     """
     classes = torch.arange(len(centres), device=labels.device)
     counts = F.one_hot(labels, len(centres)).sum(0)  # `bincount` would wait for a GPU
@@ -169,14 +169,14 @@ EPSILON = 1e-4
 
 
 def variance_loss(z: Tensor, labels: Tensor) -> Tensor:
-    """Computes a hinge on the spread within each class: the mean over classes and dimensions of max(0, 1 - sd).
+    """Computes a hinge loss on the spread within classes: the mean over classes and dimensions of max(0, 1 - sd).
 
-    sd is the standard deviation of unit features times the square root of their dimension. The hinge is that of VICReg
-    (Bardes, Ponce, LeCun 2022, Eq. 1). The paper does not have this term: as l_PMSACL centres by label, a constant
-    feature of all images already lowers it. This term is 1 for a constant feature, and 0 if directions within each
-    class are spread as widely as uniformly random ones.
+    sd is the standard deviation of unit features times the square root of their dimension. The hinge is taken from
+    VICReg (Bardes, Ponce, LeCun 2022, Eq. 1). The term is not in the paper: because l_PMSACL centres by label, even a
+    constant feature for all images lowers l_PMSACL. This term is about 1 for a constant feature, and 0 if directions
+    within each class are spread as widely as uniformly random directions.
 
-    z: (M, D), features. labels: (M,), class of each; classes of one sample are ignored. Returns a scalar, float32.
+    z: (M, D), features. labels: (M,), class of each; classes with one sample are ignored. Returns a scalar, float32.
     """
     u = F.normalize(z.float(), dim=1) * z.shape[1] ** 0.5
     same = F.one_hot(labels).float()
@@ -189,9 +189,9 @@ def variance_loss(z: Tensor, labels: Tensor) -> Tensor:
 
 
 class PMSACLLoss(nn.Module):
-    """The contrastive loss of PMSACL (Eqs. 4 to 7) as a module, which holds the centres of the classes as a buffer.
+    """The contrastive loss of PMSACL (Eqs. 4 to 7) as a module that stores the class centres in a buffer.
 
-    `pmsacl_loss` has the formula.
+    See `pmsacl_loss` for the formula.
 
     Args:
         centres: (k + 1, D), the mean feature of each class A_0 to A_k by the untrained encoder (Eq. 2); they are
@@ -200,7 +200,7 @@ class PMSACLLoss(nn.Module):
         alpha: Factor of tau between samples of one class, above 0; above 1 they repel each other less (Eq. 7).
 
     Raises:
-        ValueError: If an argument is not valid.
+        ValueError: If an argument is invalid.
 
     Example:
         >>> import torch
@@ -228,7 +228,7 @@ class PMSACLLoss(nn.Module):
         Args:
             z: (M, D) features of the views, in any order: two weak views of each image that MedMix made.
             labels: (M,) class of each, 0 to k.
-            partners: (M,) for each view the index of the other view of the same image, which is of the same class.
+            partners: (M,) for each view, the index of the other view of the same image, which has the same class.
 
         Raises:
             ValueError: If shapes or values do not fit, or there is no sample.
@@ -245,9 +245,9 @@ class PMSACLLoss(nn.Module):
 def nt_xent(z: Tensor, partners: Tensor, tau: float = 0.2) -> Tensor:
     """Computes NT-Xent (Chen et al. 2020, Eq. 1), a contrastive loss without classes.
 
-    Mean over samples i of -log( exp(u_i . u_p / tau) / sum over j != i of exp(u_i . u_j / tau) ), u = z / ||z||.
-    z: (M, D). partners: (M,), the index p of the other view of the same instance. All other samples repel equally,
-    whatever their class. Returns a scalar, float32.
+    It is the mean over samples i of -log( exp(u_i . u_p / tau) / sum over j != i of exp(u_i . u_j / tau) ), where
+    u = z / ||z||. z: (M, D). partners: (M,), the index p of the other view of the same image. All other samples repel
+    equally, whatever their class. Returns a scalar, float32.
     """
     u = F.normalize(z.float(), dim=1)
     is_self = torch.eye(len(u), dtype=torch.bool, device=u.device)
@@ -257,10 +257,10 @@ def nt_xent(z: Tensor, partners: Tensor, tau: float = 0.2) -> Tensor:
 def one_way(z: Tensor, partners: Tensor, tau: float = 0.2) -> Tensor:
     """Computes the one-way contrastive loss of Sohn et al. 2021, Eq. 3, as in their released code.
 
-    Mean over first views i of -log( exp(u_i . u_p / tau) / sum over second views j of exp(u_i . u_j / tau) ).
-    First views are never negatives, and second views are never anchors.
-    z: (M, D), u = z / ||z||. partners: (M,), the index of the other view; the first view of an instance is the one with
-    the lower index. Returns a scalar, float32.
+    It is the mean over first views i of -log( exp(u_i . u_p / tau) / sum over second views j of exp(u_i . u_j / tau) ),
+    where u = z / ||z||. First views are never negatives, and second views are never anchors.
+    z: (M, D). partners: (M,), the index of the other view of the same image; the view with the lower index is the first
+    view. Returns a scalar, float32.
     """
     u = F.normalize(z.float(), dim=1)
     row = torch.arange(len(u), device=u.device)
@@ -271,9 +271,9 @@ def one_way(z: Tensor, partners: Tensor, tau: float = 0.2) -> Tensor:
 def supcon_loss(z: Tensor, labels: Tensor, tau: float = 0.2) -> Tensor:
     """Computes the supervised contrastive loss L_out (Khosla et al. 2020, "Supervised Contrastive Learning", Eq. 2).
 
-    Mean over samples i of -1/|P(i)| sum over p in P(i) of log s(i, p).
-    s(i, p) = exp(u_i . u_p / tau) / sum over j != i of exp(u_i . u_j / tau). z (M, D), u = z / ||z||; labels (M,).
-    P(i): the other samples with the label of i; a sample without any adds 0.
+    It is the mean over samples i of -1/|P(i)| sum over p in P(i) of log s(i, p), where u = z / ||z|| and
+    s(i, p) = exp(u_i . u_p / tau) / sum over j != i of exp(u_i . u_j / tau). z: (M, D). labels: (M,).
+    P(i) are the other samples with the label of i; a sample without any contributes 0.
     Returns a scalar, float32.
     """
     u = F.normalize(z.float(), dim=1)

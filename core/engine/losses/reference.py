@@ -2,7 +2,7 @@
 
 Throughout, z (M, D) are the features f_theta(x^(n,l)) of a minibatch, labels (M,) the class n of each, partners (M,)
 the row of the other weak view of the same x^(n), and c (k+1, D) the centres. The losses used in training (`pmsacl.py`,
-`centred.py`) compute the same on whole matrices, and equal these to 1e-5: tests/engine/losses.
+`centred.py`) are the same functions in matrix form, equal to these up to 1e-5 (tests/engine/losses).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def l_pmsacl(z: Array, labels: Array, partners: Array, c: Array, tau: float, alp
 
 
 def l_pmsacl_of(i: int, z: Array, labels: Array, partners: Array, c: Array, tau: float, alpha: float) -> float:
-    """Computes PMSACL Eq. 5: one sample is attracted by its other view, and repelled by all samples except itself."""
+    """Computes PMSACL Eq. 5 for sample i, which its other view attracts and all samples except itself repel."""
     f_i, f_p = f(z[i], c[labels[i]]), f(z[partners[i]], c[labels[partners[i]]])
     numerator = math.exp(f_i @ f_p / tau)
     denominator = 0.0
@@ -53,9 +53,9 @@ def l_ctr(z: Array, labels: Array, c: Array) -> float:
 
 
 def cross_entropy(logits: Array, labels: Array) -> float:
-    """Computes PMSACL Eqs. 8 and 9, l_aug and l_pos: the mean of -log p, p the softmax probability of the true class.
+    """Computes l_aug and l_pos (PMSACL Eqs. 8 and 9): the mean of -log(softmax probability of the true class).
 
-    The class is n of A_n in Eq. 8 and the relative position in Eq. 9.
+    The class is n of A_n in Eq. 8 and the relative position of the patches in Eq. 9.
     """
     total = 0.0
     for row, n in zip(logits.tolist(), labels.tolist(), strict=True):
@@ -98,9 +98,9 @@ def _others(z: Array, i: int) -> list[int]:
 
 
 def l_var(z: Array, labels: Array, epsilon: float) -> float:
-    """Computes l_var, ours after VICReg (Bardes, Ponce, LeCun 2022, Eq. 1).
+    """Computes l_var, our addition after VICReg (Bardes, Ponce, LeCun 2022, Eq. 1).
 
-    It is a hinge on the spread within each class of two or more samples.
+    It is a hinge loss on the spread within each class that has two or more samples.
     """
     u = np.array(_unit(z)) * math.sqrt(z.shape[1])
     hinges = []

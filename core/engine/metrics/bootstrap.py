@@ -49,7 +49,7 @@ def interval(values: np.ndarray, level: float = 0.95) -> list[float] | None:
 def interval_of_mean(
     values: np.ndarray, patients: np.ndarray | None = None, times: int = 2000
 ) -> tuple[float, float] | None:
-    """Computes the 95 % bootstrap interval of the mean of values (N,) over patients (N,), or over images."""
+    """Computes the 95 % bootstrap interval of the mean of values (N,); resamples patients (N,), or images if None."""
     bounds = interval(means(values, draws(np.ones(len(values), int), times, 0, patients)))
     return None if bounds is None else (bounds[0], bounds[1])
 

@@ -68,7 +68,7 @@ def cluster_metrics(
     Returns:
         silhouette (-1 to 1, larger is better), davies_bouldin (0 or more, smaller is better), knn_purity and knn_chance
         (0 to 1), between_within (0 or more, larger is better), and points, the number of points used. It is empty for
-        fewer than two classes.
+        fewer than two classes with at least two points each.
     """
     pick = draw(len(features), sample, seed)
     x, y = np.asarray(features[pick], np.float64), np.asarray(labels)[pick]
@@ -92,8 +92,8 @@ def lesion_side(features: np.ndarray, classes: np.ndarray, truth: np.ndarray) ->
     """Measures how often test images are nearer to a class with pasted lesions than to A_0, the normal images.
 
     features (N, D). classes (N,): n of A_n, -1 for test images. truth (N,): 1 for abnormal and 0 for normal test
-    images, -1 for others. Returns the share (0 to 1) of images whose nearest class mean is not that of A_0: lesion_side
-    for abnormal, lesion_side_normal for normal test images, if there are any; {} if there are no pasted lesions.
+    images, -1 for others. Returns the share (0 to 1) of images whose nearest class mean is not A_0's: `lesion_side` of
+    abnormal and `lesion_side_normal` of normal test images, if there are any; {} without A_0 or pasted lesions.
     """
     names = np.unique(classes[classes >= 0])
     if not {0} < set(names.tolist()):
@@ -109,7 +109,7 @@ def map_trustworthiness(
 ) -> float:
     """Computes trustworthiness (0 to 1): whether neighbours on the map are also neighbours in the features.
 
-    It is 1 if all are, about 0.5 for a random map, and NaN for fewer than four points.
+    It is 1 if all are, about 0.5 for a random map, and NaN for fewer than three points.
     """
     pick = draw(len(features), sample, seed)
     k = min(k, (len(pick) - 1) // 2)
@@ -143,7 +143,7 @@ def map_quality(
             classes, because it uses the class.
         sample: Largest number of points used.
         seed: Seed of the sample.
-        trustworthiness: Trustworthiness of the whole map, if these are only some of its points.
+        trustworthiness: Trustworthiness of the complete map, if the points are only a part of it; None to compute it.
     """
     numbers = cluster_metrics(features, labels, sample=sample, seed=seed)
     numbers["trustworthiness"] = (
@@ -161,7 +161,7 @@ def map_quality(
 
 
 def warnings(numbers: dict[str, Any]) -> list[str]:
-    """Returns a sentence for each disagreement between the map and the features."""
+    """Returns a sentence for each reason to distrust the map, from the figures of `map_quality`."""
     sentences = []
     trustworthiness, silhouette, on_map = (numbers.get(k) for k in ("trustworthiness", "silhouette", "map_silhouette"))
     if trustworthiness is not None and trustworthiness < 0.85:

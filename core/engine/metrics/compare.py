@@ -147,13 +147,13 @@ class Truth:
 def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 0) -> dict[str, dict[str, Any]]:
     """Compares two detectors on the same images, by measure.
 
-    Image AUROC is over all N images, pixel AUROC over normal images and those with a mask, Dice (of each detector's
-    outlines) and PRO over those with a mask, all inside the region of interest.
+    Image AUROC is over all N images, pixel AUROC over normal images and abnormal images with a mask, Dice (of each
+    detector's outlines) and PRO over abnormal images with a mask. Pixels outside the region of interest are ignored.
 
     Returns:
         For each measure: old, new, difference, interval (95 %, of the difference), images (their number), and enough,
         whether there are FEW or more abnormal images and, for the image AUROC, FEW or more normal ones. Dice also has
-        each: (index, old, new) of each image with a known lesion. Undefined figures are None.
+        each: (index, old Dice, new Dice) of each image with a known lesion. Undefined figures are None.
     """
     counts = boot.draws(truth.labels, times, seed, truth.patients)
     with_lesion = _pixels(old, truth).lesions()[1] & truth.has_mask

@@ -41,7 +41,7 @@ def average_precision(scores: np.ndarray, labels: np.ndarray) -> float | None:
 
 
 def rates(scores: np.ndarray, labels: np.ndarray, threshold: float) -> dict[str, float | None]:
-    """Returns sensitivity, specificity and accuracy if scores above `threshold` are called abnormal."""
+    """Returns sensitivity, specificity and accuracy for the rule score > threshold; None if undefined."""
     flagged, labels = np.asarray(scores) > threshold, np.asarray(labels).astype(bool)
     return {
         "sensitivity": float(flagged[labels].mean()) if labels.any() else None,
@@ -79,8 +79,8 @@ def validation_draw(labels: np.ndarray, seed: int, eligible: np.ndarray | None =
 def most_accurate(scores: np.ndarray, labels: np.ndarray) -> float:
     """Returns the threshold with the highest mean of sensitivity and specificity.
 
-    It is half-way between two scores; of several equally good ones the middle one is returned. For equal numbers of
-    normal and abnormal images it is the most accurate threshold.
+    It is half-way between two scores, and the middle one of several equally good thresholds. With as many normal as
+    abnormal images it is the most accurate threshold. Raises ValueError without normal or without abnormal images.
     """
     values = np.unique(np.asarray(scores, dtype=np.float64))
     if labels.all() or not labels.any():

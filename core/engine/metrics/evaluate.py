@@ -45,10 +45,10 @@ def evaluate(
 ) -> dict[str, Any]:
     """Evaluates a detector on a test set of N images and returns a row of the report.
 
-    Image figures are over all N images. Pixel AUROC is over the normal images and those with a mask. Dice, IoU (means
-    over images) and PRO, as in the paper, are over the abnormal images with a mask; `pro_all` counts false positives on
-    normal images as well, as MVTec's evaluation and anomalib do. Thresholds are not re-estimated in bootstrap samples.
-    Maps, masks and regions may be in files; large sets are read a few images at a time.
+    Image figures are over all N images. Pixel AUROC is over normal images and abnormal images with a mask. Dice, IoU
+    (means over images) and PRO, as in the paper, are over the abnormal images with a mask; `pro_all` counts false
+    positives on normal images as well, as MVTec's evaluation and anomalib do. Thresholds are not re-estimated in
+    bootstrap samples. Maps, masks and regions may be in files; large sets are read a few images at a time.
 
     Args:
         scores: (N,), larger is more abnormal, computed inside `roi` if it is given.
@@ -69,7 +69,7 @@ def evaluate(
         auroc, ap, sensitivity, specificity, accuracy, pixel_auroc, dice, iou, pro, pro_all, each with a 95 % bootstrap
         interval under NAME_ci; threshold, pixel_threshold, outline_share, outlined (the mean share of an image with a
         mask that is outlined), five_groups, protocol, pixel_rule, roi, n_normal, n_abnormal, n_localised, n_patients.
-        Figures that are undefined are None.
+        Figures that are undefined are None. CannotEvaluate is raised if an input is missing or invalid.
     """
     if protocol not in PROTOCOLS or pixel_rule not in PIXEL_RULES:
         raise CannotEvaluate(f"the protocol must be one of {PROTOCOLS} and the pixel rule one of {PIXEL_RULES}")

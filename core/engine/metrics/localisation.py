@@ -43,7 +43,7 @@ def overlaps_of(
 
 
 def best_dice(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[float, float]:
-    """Returns the threshold with the highest mean Dice over all images, and that Dice.
+    """Returns the threshold with the highest mean Dice over the images with a lesion, and that Dice.
 
     As it uses the masks, it is optimistic unless it is then applied to other images. LEVELS thresholds are compared.
 

@@ -33,7 +33,7 @@ MOST = 2**24  # pixels: larger sets are read in blocks, which then takes half th
 def localisation(
     pixels: Pixels, has_mask: np.ndarray | None, scale: PixelScale | None, seed: int, counts: np.ndarray | None
 ) -> dict[str, Any]:
-    """Computes the localisation figures of a row of the report.
+    """Computes the localisation figures of a row of the report; `EMPTY` if no image has a lesion that counts.
 
     Args:
         pixels: Maps and masks of N images.
@@ -104,7 +104,7 @@ def _five_groups(
 class Measured:
     """Localisation figures of a test set and of its bootstrap samples.
 
-    dice, iou: (n,), of each image with a lesion that counts. share: (n,), the share of its valid pixels that is
+    dice, iou: (n,), for each image with a lesion that counts. share: (n,), the share of its valid pixels that is
     outlined. pro: with the false positives of images with a lesion only (PMSACL). pro_all: with those of all images, as
     in MVTec's evaluation. pixel_aurocs, pros, pros_all: (times,), of the bootstrap samples, or None.
     """

@@ -8,7 +8,7 @@ import numpy as np
 def nearest(
     features: np.ndarray, index: int, k: int = 10, allowed: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the k rows nearest to row `index`, other than itself: indices (k,) and Euclidean distances (k,).
+    """Finds the k (or fewer) rows nearest to row `index`, except itself: indices (k,), Euclidean distances (k,).
 
     The search is exact, in double precision; of equal distances the smaller index comes first. allowed: bool (N,), rows
     that may be returned; None for all.

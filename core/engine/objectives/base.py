@@ -1,10 +1,10 @@
-"""Base of the objectives (pre-training methods): each makes views of normal images and computes a loss of them.
+"""Base of the objectives (pre-training methods), which make views of normal images and compute a loss on them.
 
     @OBJECTIVES.register("pmsacl", title="PMSACL")
     class PMSACL(Objective): ...
 
-A step first makes views, then computes the features of all of them, and then the loss, so that the loop treats all
-objectives in the same way. An objective has the heads that are used in training only (f_beta, f_gamma).
+A step first makes views, then computes the features of all views, and then the loss, so that the loop treats all
+objectives alike. An objective also holds the heads that are used in training only (f_beta, f_gamma).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from core.engine.objectives.config import PretrainConfig
 
 @dataclass
 class Views:
-    """The input of a step: M images, the first V of which are weak views of the classes; others may follow.
+    """The input of a step: M images, of which the first V are weak views; other kinds may follow.
 
     images: float32 (M, 3, S, S). labels: (V,), class of each view. partners: (V,), index of the other view of the same
-    mixed image. strong: (Q,), class of each strongly augmented image without a weak view, images[V:V+Q]; None if there
-    are none. places: (P,), class of each pair of patches, for l_pos; the last 2 P images are the first patches of all
-    pairs, then their second patches.
+    image. strong: (Q,), classes of images[V:V+Q], which are strongly augmented without a weak view; None without such
+    images. places: (P,), relative position of each pair of patches, for l_pos, or None; the last 2 P images are the
+    first patches of all pairs, then the second patches.
     """
 
     images: Tensor
@@ -39,7 +39,7 @@ class Views:
 
     @property
     def classed(self) -> tuple[slice, Tensor]:
-        """The slice of images that l_ctr and l_aug use (the strong ones if any, else the views), and their classes."""
+        """The slice of images for l_ctr and l_aug (the strong images if any, else the weak views) and their classes."""
         count = len(self.labels)
         if self.strong is None:
             return slice(count), self.labels
@@ -48,11 +48,11 @@ class Views:
 
 @dataclass
 class Outcome:
-    """The loss of a step, and the values that are reported with it.
+    """The loss of a step, and detached values for reports.
 
-    loss: float32 scalar to minimise. terms: its unweighted terms by name (l_ctr, l_con, l_aug, l_pos), detached.
-    z: (V, D), features of the views, detached. logits: (Q or V, k+1), class head's logits of `Views.classed`, detached;
-    None without a class head. h: (M, F), the backbone's features of all images, detached; set by the step.
+    loss: float32 scalar to minimise. terms: unweighted terms by name (l_ctr, l_con, l_aug, l_pos, l_var). z: (V, D),
+    projections of the views. logits: (Q or V, k+1), the class head's logits for `Views.classed`; None without a class
+    head. h: (M, F), the backbone's features of all images, set by the step.
     """
 
     loss: Tensor
@@ -66,7 +66,7 @@ Terms = dict[str, tuple[float, Tensor]]  # weight and value of each term of the 
 
 
 def outcome_of(terms: Terms, z: Tensor, logits: Tensor | None = None) -> Outcome:
-    """Returns the outcome whose loss is the weighted sum of `terms`; for z and logits see `Outcome`."""
+    """Returns an outcome whose loss is the weighted sum of `terms`, with z and logits detached; see `Outcome`."""
     total = torch.stack([weight * term for weight, term in terms.values()]).sum()
     detached = {name: term.detach() for name, (_, term) in terms.items()}
     return Outcome(total, detached, z.float().detach(), None if logits is None else logits.detach())
@@ -88,7 +88,7 @@ class Objective(nn.Module, abc.ABC):
     def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
         """Makes the views of a step from normal images x (B, 3, S, S) in [0, 1].
 
-        generator: source of all randomness, on the CPU. roi: (B, S, S), 1 inside, or None.
+        generator: a CPU generator for all random draws. roi: (B, S, S), 1 inside, or None for the whole image.
         """
 
     @abc.abstractmethod
@@ -99,26 +99,26 @@ class Objective(nn.Module, abc.ABC):
         """
 
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
-        """Sets the images (M, 3, S, S) and roi (M, S, S) of another study for the donor `foreign`; see MedMix."""
+        """Sets another study's images (M, 3, S, S) and roi for the donor `foreign`. ValueError if not supported."""
         raise ValueError(f"{type(self).__name__} cuts no lesions from another study")
 
     def paste_marked(self, lesions: MarkedLesions) -> None:
-        """Sets the lesions that readers marked, for the donor `marked`; see MedMix."""
+        """Sets the lesions that readers annotated, for the donor `marked`. Raises ValueError if not supported."""
         raise ValueError(f"{type(self).__name__} pastes no marked lesions")
 
     def classify(self, h: Tensor, z: Tensor) -> Tensor | None:
-        """Returns the logits (M, k+1) of the class head on h (M, F) or z (M, D); None without a class head."""
+        """Computes the logits (M, k+1) of the class head from h (M, F) or z (M, D); None without a class head."""
         return None
 
     def class_head(self) -> ClassHead | None:
-        """Returns a copy of the head that classifies A_0 to A_k, to be saved with the encoder; None without one."""
+        """Returns a copy of the class head, which classifies A_0 to A_k, to save with the encoder; None without one."""
         return None
 
     @abc.abstractmethod
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """Makes one view of each image and class: images (B (k+1), 3, S', S') and labels, for centres and validation.
+        """Makes one view per image and class, to estimate centres: (B (k+1), 3, S', S'), and labels (B (k+1),).
 
-        weak: whether a weak augmentation follows the strong one.
+        weak: whether a weak augmentation follows the strong augmentation.
         """

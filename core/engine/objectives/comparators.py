@@ -25,7 +25,7 @@ from core.engine.tensors import to_device
 
 @OBJECTIVES.register("simclr", title="SimCLR", section="Table ablation_ssl; Chen et al. 2020")
 class SimCLR(Objective):
-    """SimCLR on normal images as a single class. `k` and the strong augmentation are not used."""
+    """SimCLR (NT-Xent between two weak views) on normal images. `k` and the strong augmentation are not used."""
 
     contrast = staticmethod(nt_xent)
 
@@ -54,9 +54,9 @@ class SimCLR(Objective):
 
 @OBJECTIVES.register("supcon", title="SupCon on pseudo classes", section="Table ablation_ssl; Khosla et al. 2020")
 class SupCon(ClassViews):
-    """SupCon on pseudo classes: views of the same class A_n attract each other, all others repel.
+    """SupCon on pseudo classes: views of the same class A_n attract each other, all other views repel.
 
-    Weight w_con, temperature tau. Khosla et al. use labels. The paper uses n of A_n instead, without further details.
+    Weight w_con, temperature tau. Khosla et al. use labels; the paper uses n of A_n instead, without further details.
     """
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
@@ -68,11 +68,11 @@ class SupCon(ClassViews):
 
 @OBJECTIVES.register("ccd", title="CCD", section="Table ablation; Tian et al. 2021, MICCAI")
 class CCD(PMSACL):
-    """CCD: the plain contrastive loss over all strongly augmented views, l_aug and l_pos, all with weight 1.
+    """CCD: NT-Xent over views of all strongly augmented images, l_aug and l_pos; in CCD all weights are 1.
 
-    It has no centres and one temperature for all pairs: the positive of each view is its other weak view, all others
-    repel. `strong` is permutation as published, or medmix for the paper's row "CCD with MedMix". Labels are aligned
-    with their views, unlike in the released code.
+    CCD has no centres, and one temperature for all pairs: each view is attracted by the other weak view of its image
+    and repelled by all others. `strong` is permutation as published, or medmix for the paper's row "CCD with MedMix".
+    Labels are aligned with the views, unlike in the released code.
     """
 
     uses_centres = False
@@ -90,8 +90,8 @@ class CCD(PMSACL):
 class RotNet(TurnedViews):
     """Rot-Net: cross-entropy over four rotations, from the backbone's features, with weight w_aug.
 
-    Golan and El-Yaniv use 72 geometric transformations, but the name in the table is that of the method with four
-    rotations. The projection to Z does not affect the loss and keeps its initial weights.
+    Golan and El-Yaniv use 72 geometric transformations, but the name Rot-Net in the table belongs to the method with
+    four rotations. The projection to Z does not affect the loss and keeps its initial weights.
     """
 
     sides = 1
@@ -108,10 +108,10 @@ class RotNet(TurnedViews):
 
 @OBJECTIVES.register("csi", title="CSI", section="Table ablation_ssl; Tack et al. 2020")
 class CSI(TurnedViews):
-    """CSI: SimCLR's loss with each shifted copy as a separate instance, and the classification of shifts.
+    """CSI: SimCLR's loss with each shifted copy as a separate instance, and a classification of the shifts.
 
-    These are L_con-SI and L_cls-SI, both with weight 1 (w_con, w_aug). The shifts are the four rotations, CSI's choice
-    for objects; the paper does not name the shifts for its images.
+    The two terms are L_con-SI and L_cls-SI, with weights w_con and w_aug (1 in CSI). The shifts are the four rotations,
+    CSI's choice for objects; the paper does not name the shifts for its images.
     """
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:

@@ -19,7 +19,7 @@ def _loss_weight(sentence: str, label: str, group: str = "") -> float:
 
 @dataclass(frozen=True)
 class PretrainConfig(Config):
-    """Options of a pre-training. Defaults are the values of the paper, if it gives any."""
+    """Options of a pre-training. Defaults are the paper's values where the paper gives any."""
 
     preset: str = option(
         "paper", "Name of the preset on which the configuration is based; only a label.", control="hidden"
@@ -47,41 +47,41 @@ class PretrainConfig(Config):
     )
     batch: int = option(
         32,
-        "Source images; the network sees each as (k + 1) x 2 views. The paper: 32.",
+        "Source images; each is used as 2 (k + 1) views. The paper: 32.",
         low=1,
         slider=(1, 256),
         label="Images per step",
     )
     images_per_step: int = option(
         0,
-        "0: images per step counts. Else this many views: images_per_step / (2 (k + 1)) source images, rounded down.",
+        "Instead of images per step; divided by 2 (k + 1) and rounded down. 0: use images per step.",
         slider=(0, 4096),
         label="Views per step",
     )
     epochs: int = option(
-        100, "Largest number of epochs; the paper does not state it.", low=1, slider=(1, 5000), label="Epochs"
+        100, "Maximum number of epochs; the paper does not state it.", low=1, slider=(1, 5000), label="Epochs"
     )
     steps: int = option(
         0,
-        "Largest number of steps, after which training ends, unless it has had all epochs before. 0: no limit.",
+        "Maximum number of steps; training also ends after the last epoch. 0: no limit.",
         low=0,
         slider=(0, 1_000_000),
         label="Steps",
     )
     fit_size: int = option(
         0,
-        "Image side for detectors on this encoder; 0: the same as in training.",
+        "Side of the images for detectors with this encoder. 0: the same as in training.",
         low=0,
         unit="pixels",
         slider=(0, 512),
         label="Side for detectors",
     )
     fit_closer: bool = option(
-        False, "Detectors use up to 384 pixels if images are few and large.", label="Closer where images are large"
+        False, "Detectors use up to 384 pixels if images are few and large.", label="Larger side for large images"
     )
     seed: int = option(
         0,
-        "Seed of the order of images and of all augmentations; the encoder has a separate one. The paper uses five.",
+        "Seed of the image order and of all augmentations, not of the encoder's weights. The paper uses five seeds.",
         low=0,
         slider=(0, 2**31 - 1),
         label="Seed",
@@ -119,7 +119,7 @@ class PretrainConfig(Config):
     )
     frozen: int = option(
         0,
-        "Stride 2 to 32: layers up to this map keep their weights and statistics. 0: none.",
+        "Layers up to the feature map at this stride keep their weights and statistics. 0: none are frozen.",
         choices=(0, *STRIDES),
         label="Frozen up to stride",
         group="Start from pretrained weights",
@@ -134,7 +134,7 @@ class PretrainConfig(Config):
         slider=(0.001, 1),
         step=0.001,
         log=True,
-        label="Share of the rate",
+        label="Backbone's rate",
     )
     layer_decay: float = option(
         1.0,
@@ -158,7 +158,7 @@ class PretrainConfig(Config):
     )
     alpha: float = option(
         2.0,
-        "Above 1, samples of one class repel less (PMSACL Eq. 7).",
+        "Above 1, samples of one class repel each other less (PMSACL Eq. 7).",
         above=0,
         slider=(0.1, 10),
         step=0.1,
@@ -172,7 +172,7 @@ class PretrainConfig(Config):
     )
     positives: str = option(
         "view",
-        "view: as printed. class: our variant, others of the class.",
+        "view: as printed. class: our variant, other images of the class.",
         choices=("view", "class"),
         label="Positives are",
     )
@@ -186,18 +186,18 @@ class PretrainConfig(Config):
     )
     class_views: str = option(
         "weak",
-        "strong, as printed: images a(x), a of A_n alone (PMSACL Eqs. 3 and 8), a third image each. weak: the two weak "
-        "views of l_PMSACL, as in CCD.",
+        "strong, as printed (PMSACL Eqs. 3 and 8): a third view of each image with the strong augmentation only. weak: "
+        "the two weak views of l_PMSACL, as in CCD.",
         choices=("weak", "strong"),
         label="l_ctr and l_aug see",
     )
     aug_on: str = option(
         "z",
-        "z as printed; features, those of the backbone, as in CCD's released code.",
+        "z: as printed. features: of the backbone, as in CCD's released code.",
         choices=("z", "features"),
         label="l_aug classifies",
     )
-    learn_head: bool = option(True, "In CCD's released code the class head is not trained.", label="Class head learns")
+    learn_head: bool = option(True, "In CCD's released code the class head is not trained.", label="Train class head")
     centres: str = option(
         "frozen",
         "Frozen: estimated once before training (PMSACL Eq. 2, Table centers).",
@@ -212,17 +212,17 @@ class PretrainConfig(Config):
         1.0, "For random and equidistant centres.", above=0, slider=(0.1, 20), step=0.1, label="Scale of drawn centres"
     )
     centre_images: int = option(
-        0, "0: all images, as in the paper.", low=0, slider=(0, 100_000), label="Images they come from"
+        0, "0: all images, as in the paper.", low=0, slider=(0, 100_000), label="Images for centres"
     )
     centre_weak: bool = option(
         True,
-        "Whether centres are estimated through weak views as well; not as printed (PMSACL Eq. 2).",
+        "Apply weak augmentations before centres are estimated; not in the paper (PMSACL Eq. 2).",
         label="Through weak views",
     )
     keep_lesions: bool = option(
         False,
         "Crops of weak views are moved or enlarged until they contain the middle half of each pasted lesion; otherwise "
-        "some show fewer than n.",
+        "some views show fewer than n lesions.",
         label="Crops keep lesions in sight",
     )
     k: int = option(
@@ -251,21 +251,19 @@ class PretrainConfig(Config):
         group="Keeping and speed",
     )
     stop_on_alarm: bool = option(
-        False, "Ends the training, without an encoder, at the first alarm.", label="Stop when features collapse"
+        False, "Ends the training at the first alarm, without an encoder.", label="Stop when features collapse"
     )
     snapshot_every: int = option(
-        5, "Clusters shows these encoders.", low=1, unit="epochs", slider=(1, 1000), label="Snapshot every"
+        5, "Interval of the encoders in Clusters.", low=1, unit="epochs", slider=(1, 1000), label="Snapshot every"
     )
     check_every: int = option(
         10, "Interval of the confusion matrices.", low=1, unit="steps", slider=(1, 1000), label="Confusion every"
     )
-    autocast: bool = option(True, "Losses are always in float32.", label="bf16 where the device gains")
-    channels_last: bool = option(
-        True, "Memory format of images in which convolutions are faster.", label="Channels last"
-    )
+    autocast: bool = option(True, "Losses are always in float32.", label="bf16 if faster")
+    channels_last: bool = option(True, "Memory format of images that makes convolutions faster.", label="Channels last")
     compiled: bool = option(
         False,
-        "By torch.compile: the first step takes a minute or more, and weights differ in the last digits.",
+        "With torch.compile: the first step takes a minute or more, and weights differ in the last digits.",
         label="Compile the encoder",
     )
 
@@ -278,13 +276,13 @@ class PretrainConfig(Config):
 
     @property
     def sources(self) -> int:
-        """Number of source images in a step."""
+        """The number of source images in a step."""
         return self.images_per_step // (2 * (self.k + 1)) if self.images_per_step else self.batch
 
     def length(self, images: int) -> tuple[int, int]:
         """Returns the number of steps of a training on `images` images, and the number of steps per epoch.
 
-        Images that do not fill a step at the end of an epoch are skipped.
+        The last images of an epoch are skipped if they do not fill a step.
         """
         per_epoch = images // max(1, min(self.sources, images)) if images else 0
         return min(self.epochs * per_epoch, self.steps or self.epochs * per_epoch), per_epoch

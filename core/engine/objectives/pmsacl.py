@@ -19,18 +19,18 @@ from core.engine.registry import OBJECTIVES
 
 @OBJECTIVES.register("pmsacl", title="PMSACL (global)", section="Sec. PMSACL pre-training")
 class PMSACL(ClassViews):
-    """PMSACL, the global or the local model.
+    """The objective PMSACL, as the global or the local model.
 
-    The local model uses one pair of neighbouring patches from each image. l_pos predicts from the unaugmented pair the
-    position of the second patch (8 neighbours). The first patch is also the instance of the other losses: it goes
-    through MedMix with the other patches of the minibatch, and through the weak views. In the text only the local model
-    has l_pos, but Table ablation lists it for a global model (`pos_global`); patches are then enlarged to the images'
-    size, so that one pass of the network computes all features.
+    The local model uses one pair of neighbouring patches from each image. l_pos predicts the position of the second
+    patch (8 neighbours) from the unaugmented pair. The first patch is also the input of the other losses: it goes
+    through MedMix with the other patches of the batch, then through the weak views. In the paper's text only the local
+    model has l_pos, but Table ablation lists l_pos for a global model (`pos_global`); patches are then enlarged to the
+    images' size, so that one pass of the network computes all features.
 
     Args:
         config: Options of the pre-training.
-        encoder: The encoder that is trained.
-        local: Whether an instance is a patch instead of an image.
+        encoder: The encoder to train.
+        local: Whether to use patches instead of whole images.
     """
 
     uses_centres = True
@@ -83,7 +83,7 @@ class PMSACL(ClassViews):
         return head
 
     def contrast(self, z: Tensor, views: Views, centres: Tensor | None) -> Terms:
-        """Computes l_ctr and l_PMSACL of z (M, D)."""
+        """Computes l_ctr and l_con (l_PMSACL) from z (M, D), each with its weight; subclasses replace these terms."""
         assert centres is not None  # `uses_centres`
         c, weak, (classed, classes) = self.config, z[: len(views.labels)], views.classed
         ways = {"centring": c.centring, "positives": c.positives}
@@ -109,5 +109,5 @@ class PMSACL(ClassViews):
 
 @OBJECTIVES.register("pmsacl-local", title="PMSACL (local patches)", section="Sec. PMSACL pre-training")
 def local_pmsacl(config: PretrainConfig, encoder: Encoder) -> PMSACL:
-    """Builds the local model."""
+    """Builds the local model of PMSACL, whose losses use patches instead of whole images."""
     return PMSACL(config, encoder, local=True)

@@ -1,6 +1,6 @@
 """Presets of a pre-training: `paper` as the authors ran it, `sphere` a version that takes minutes on a CPU.
 
-`as-printed`: the paper's text to the letter, which collapses. `from-random`: a variant that can be trained from random
+`as-printed`: exactly the paper's text; features collapse. `from-random`: a variant that can be trained from random
 weights. `published-NAME`: a comparator as published but with the length of `paper`, for `report --budget paper`.
 """
 

@@ -1,4 +1,4 @@
-"""Views that several objectives share: of the classes A_0 to A_k, pairs of neighbouring patches, and rotations."""
+"""Views for several objectives: classes A_0 to A_k, pairs of neighbouring patches, and rotated images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.engine.tensors import to_device
 
 
 def build_strong(config: PretrainConfig) -> Strong:
-    """Builds the strong augmentation of the configuration, with the classes A_0 to A_k."""
+    """Builds the strong augmentation that `config.strong` names, for the classes A_0 to A_k."""
     strong = STRONG.get(config.strong)
     if config.strong == "medmix":
         return strong(config.medmix.replace(k=config.k))
@@ -27,7 +27,7 @@ def build_strong(config: PretrainConfig) -> Strong:
 
 
 class ClassViews(Objective):
-    """Base of the objectives that use each image in every class A_0 to A_k.
+    """Base of the objectives that use every image in all classes A_0 to A_k.
 
     Each image gets one strong augmentation per class n = 0 to k, and each of these gets two weak views (l = 0, 1).
     """
@@ -46,7 +46,7 @@ class ClassViews(Objective):
         self.strong.marked = lesions
 
     def mixed(self, x: Tensor, generator: torch.Generator, roi: Tensor | None) -> tuple[Mixed, Tensor]:
-        """Makes x^(n) of each image: B (k+1) images, the class running fastest, and their labels (B (k+1),)."""
+        """Makes x^(n), n = 0 to k, of each image: B (k+1) images, sorted by image, then class; labels (B (k+1),)."""
         mixed = self.strong.classes(x, self.config.k, generator, roi)
         return mixed, torch.arange(self.classes, device=x.device).repeat(len(mixed.images) // self.classes)
 
@@ -79,7 +79,7 @@ TRIES = 4  # pairs drawn per image to find one inside the region of interest
 
 
 def place_head(config: PretrainConfig, encoder: Encoder) -> nn.Sequential:
-    """Builds f_gamma: Z x Z -> logits of the eight neighbours. Raises BadConfig if images are too small for a pair."""
+    """Builds the head f_gamma of l_pos: Z x Z -> 8 logits. Raises BadConfig if two patches do not fit in an image."""
     if config.size < 2 * config.patch:
         raise BadConfig(
             f"two neighbouring patches of {config.patch} pixels do not fit in images of {config.size}; "
@@ -96,7 +96,7 @@ def draw_corners(
 
     The direction is drawn uniformly, then a position at which both patches fit. Both are then moved by up to `jitter`
     pixels, within the image, so that continuity at the seam does not reveal the direction. Returns the top left corners
-    of the first and the second patches, each (count, 2), as (down, right) in pixels, and the directions (count,).
+    of the first and the second patches, each (count, 2) as (row, column), and the directions (count,) in NEIGHBOURS.
     Raises ValueError if two patches do not fit side by side.
     """
     if side < 2 * patch:
@@ -112,9 +112,9 @@ def draw_corners(
 
 
 def cut(images: Tensor, corners: Tensor, patch: int) -> Tensor:
-    """Cuts a patch from each image, without resampling.
+    """Cuts one patch from each image, without resampling.
 
-    images: (B, C, S, S). corners: (B, 2) in pixels. Returns (B, C, patch, patch).
+    images: (B, C, S, S). corners: (B, 2), top left, as (row, column) in pixels. Returns (B, C, patch, patch).
     """
     step = torch.arange(patch, device=images.device)
     corners = to_device(corners, images.device)
@@ -126,7 +126,7 @@ def cut(images: Tensor, corners: Tensor, patch: int) -> Tensor:
 def draw_pairs(
     x: Tensor, config: PretrainConfig, generator: torch.Generator, roi: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Draws one pair of neighbouring patches from each image.
+    """Cuts a random pair of neighbouring patches from each image x (B, 3, S, S), the first if possible inside `roi`.
 
     Returns patches (2, B, 3, p, p), the first patches' regions of interest (B, p, p) or None, and directions (B,).
     """
@@ -145,9 +145,9 @@ def draw_pairs(
 
 
 def patches_of(images: Tensor, roi: Tensor | None, patch: int) -> tuple[Tensor, Tensor | None]:
-    """Cuts images (M, 3, S, S) into adjacent patches and returns those mostly inside the region of interest.
+    """Cuts images (M, 3, S, S) into adjacent patches and returns those with at least half their area inside `roi`.
 
-    roi: (M, S, S) or None. Returns patches (P, 3, p, p) and their regions (P, p, p); all if none is mostly inside.
+    roi: (M, S, S) or None. Returns patches (P, 3, p, p), all if none is inside, and their regions (P, p, p) or None.
     """
     patches = images.unfold(2, patch, patch).unfold(3, patch, patch).permute(0, 2, 3, 1, 4, 5).flatten(0, 2)
     if roi is None:
@@ -166,8 +166,8 @@ TURNS = 4
 class TurnedViews(Objective):
     """Base of the objectives that use four copies of each image, rotated by n x 90 degrees, and classify n.
 
-    Each copy gets its weak view before the rotation, because mirroring a rotated image would make the label ambiguous:
-    n = 1 and n = 3 could not be distinguished.
+    The weak augmentation of a copy precedes the rotation, because mirroring a rotated image would make the label
+    ambiguous: n = 1 and n = 3 could not be distinguished.
     `k` and the strong augmentation are not used.
     """
 
@@ -192,7 +192,7 @@ class TurnedViews(Objective):
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """Makes copies rotated by n x 90 degrees anticlockwise, n running fastest: (4 B, 3, S, S), labels n (4 B,)."""
+        """Returns copies rotated by n x 90 degrees anticlockwise, (4 B, 3, S, S), by image, then n; labels n (4 B,)."""
         copies = x.repeat_interleave(TURNS, 0)
         copies = self.weak(copies, generator) if weak else copies
         grouped = copies.view(len(x), TURNS, *x.shape[1:])

@@ -1,1 +1,1 @@
-"""The demo study: endoscopy-like frames drawn by our own code from a seed, with lesions whose masks are exact."""
+"""Synthetic endoscopy frames for the demo study, rendered from a seed, with lesions and their exact masks."""

@@ -1,4 +1,4 @@
-"""Turns the surface that the camera sees into the frame on the screen: exposure, blur, bubbles, octagon, noise."""
+"""Draws complete synthetic endoscopy frames: scene, lesions, exposure, blur, bubbles, octagonal border and noise."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PLAN = 64  # grid on which lesions are placed
 
 @dataclass
 class Case:
-    """One drawn frame and its lesions.
+    """One synthetic frame with its lesion mask.
 
     Attributes:
-        image, clean: uint8 (S, S, 3), the frame, and the same frame without its lesions; equal outside the mask.
-        mask: uint8 (S, S), 1 where a lesion is, else 0.
-        kinds: The name of each lesion.
+        image, clean: uint8 (S, S, 3), the frame, and the same frame without lesions; equal outside the mask.
+        mask: uint8 (S, S), 1 in lesions, otherwise 0.
+        kinds: The kind of each lesion, such as "sessile" or "flat".
     """
 
     image: np.ndarray
@@ -36,19 +36,19 @@ def draw_case(key: int | tuple[int, ...], size: int, lesions: int = 0) -> Case:
     """Draws one synthetic endoscopy frame, for examples and tests.
 
     Args:
-        key: The seed of the scene, one whole number of 0 or more or several; the same key always gives the same scene.
+        key: The seed of the scene, a whole number of 0 or more or a tuple of such numbers. The same key always gives
+            the same scene.
         size: Side of the image in pixels, 8 or more.
-        lesions: Number of lesions, 0 or more. Fewer are drawn if there is not enough room: more than about five seldom
-            fit.
+        lesions: Number of lesions, 0 or more. Fewer are drawn if there is not enough room, usually for more than five.
 
     Returns:
         image: uint8 (size, size, 3), the frame.
-        clean: uint8 (size, size, 3), the same frame without its lesions; both are equal outside the mask.
-        mask: uint8 (size, size), 1 where a lesion is, else 0.
-        kinds: The name of each lesion that is drawn.
+        clean: uint8 (size, size, 3), the same frame without lesions; both are equal outside the mask.
+        mask: uint8 (size, size), 1 in lesions, otherwise 0.
+        kinds: The kind of each lesion in the frame, such as "sessile" or "flat".
 
     Raises:
-        ValueError: If an argument is not such a number.
+        ValueError: If an argument is not a whole number in its range.
 
     Example:
         >>> from pmsacl_studio import draw_case

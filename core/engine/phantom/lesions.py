@@ -1,4 +1,4 @@
-"""Lesions, which change shape, height, colour and texture of the surface before it is lit.
+"""Synthetic lesions, which change height, colour and texture of the surface before it is lit.
 
 A lesion changes only pixels inside its outline, so that the outline is the exact mask.
 Kinds: sessile (a dome), lobed (several domes grown together), pedunculated (a head on a stalk), flat (hardly raised,
@@ -41,10 +41,10 @@ def draw_lesions(rng: np.random.Generator, count: int) -> list[Lesion]:
 
 
 def place(rng: np.random.Generator, lesion: Lesion, distance: np.ndarray, open_: np.ndarray) -> bool:
-    """Moves the lesion to a suitable position: on visible, lit wall and not across the edge of a fold.
+    """Sets the lesion's centre to a suitable position, on an even part of the wall; returns False if none exists.
 
-    distance: float32 (h, w), to the wall. open_: bool (h, w), where the centre may be. Both have a fixed size, so that
-    the position does not depend on the size of the image. Returns False if there is no such position.
+    distance: float32 (h, w), distance from the camera to the wall. open_: bool (h, w), where the centre may lie. Both
+    have a fixed size, so that the position does not depend on the size of the image.
     """
     side = distance.shape[0]
     reach = max(2, round(lesion.radius * side))
@@ -66,7 +66,7 @@ def place(rng: np.random.Generator, lesion: Lesion, distance: np.ndarray, open_:
 
 
 def grow(rng: np.random.Generator, lesion: Lesion, surface: Surface, angle: float) -> np.ndarray:
-    """Changes the surface in place; returns cover float32 (S, S): 0 outside the lesion, rising to 1 inside it."""
+    """Adds the lesion to the surface in place; returns its weight, float32 (S, S): 0 outside, rising to 1 inside."""
     size = surface.relief.shape[0]
     y, x = np.mgrid[0:size, 0:size].astype(np.float32)
     x, y = (x + 0.5) / size - lesion.across, (y + 0.5) / size - lesion.down

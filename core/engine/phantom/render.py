@@ -1,7 +1,7 @@
 """The camera: rays through a wide lens into the tube, and the light at its tip.
 
-`look` computes the Surface that each pixel sees; `shade` computes its linear colour. Lesions change the Surface in
-between, so that they are lit like the wall.
+`look` computes the Surface that each pixel shows, and `shade` its linear colour. Lesions change the Surface between
+these two steps, so that they are lit like the wall.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ REACH = 9.0
 
 @dataclass
 class Surface:
-    """The surface behind each of S x S pixels, in world coordinates, all float32.
+    """The surface that each of S x S pixels shows, in world coordinates, all float32.
 
-    point, normal, paint: (S, S, 3). gloss, relief: (S, S), wetness and fine bumps. eye: (3,), position of the camera.
-    frame: (3, 3), rows right, up and forward of the camera."""
+    point, normal, paint: (S, S, 3), paint being the reflectance. gloss, relief: (S, S), wetness and fine bumps. eye:
+    (3,), position of the camera. frame: (3, 3), the camera's axes as rows: right, up and forward."""
 
     point: np.ndarray
     normal: np.ndarray
@@ -41,7 +41,7 @@ class Camera:
     angle: float  # of the view from side to side, in radians
 
     def rays(self, size: int) -> np.ndarray:
-        """Computes the unit directions (size, size, 3) of an equidistant lens's rays."""
+        """Computes the unit directions (size, size, 3) of the pixels' rays through an equidistant fisheye lens."""
         at = ((np.arange(size, dtype=np.float32) + 0.5) / size - 0.5) * np.float32(self.angle)
         x, y = np.meshgrid(at, at)
         away = np.sqrt(x * x + y * y) + 1e-6
@@ -51,7 +51,7 @@ class Camera:
 
 
 def draw_camera(rng: np.random.Generator) -> Camera:
-    """Draws a camera somewhere in the tube, looking along it or, less often, at the wall."""
+    """Draws a camera at a random place in the tube that looks along the tube or, less often, at the wall."""
     off = rng.uniform(0, 0.4)
     around = rng.uniform(0, 2 * np.pi)
     eye = np.array([off * np.cos(around), off * np.sin(around), 0], np.float32)
@@ -140,10 +140,10 @@ def look(scene: Scene, camera: Camera, size: int) -> Surface:
 
 
 def shade(surface: Surface, lamp: np.ndarray, sharp: float) -> np.ndarray:
-    """Computes linear colour (S, S, 3) from two lamps next to the lens.
+    """Computes the linear colour (S, S, 3) of a surface that is lit by two lamps next to the lens.
 
-    Light falls off with distance and is reflected from wall to wall (in red, so that deep regions are red); the wet
-    surface has highlights. lamp: (2, 3), offsets from the lens. sharp: exponent of the highlights.
+    Light falls off with distance and is reflected from wall to wall (mostly in red, so that deep regions are red); the
+    wet surface has highlights. lamp: (2, 3), offsets from the lens. sharp: exponent of the highlights.
     """
     view = surface.eye - surface.point
     distance = np.sqrt((view * view).sum(-1, keepdims=True)) + 1e-4

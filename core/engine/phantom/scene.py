@@ -1,6 +1,6 @@
-"""A stretch of bowel: a bent tube whose wall has folds, vessels and colour, drawn as textures over (depth, angle).
+"""A segment of bowel: a bent tube whose wall has folds, vessels and colour, drawn as textures over (depth, angle).
 
-Everything is drawn on grids of a fixed size, so that one seed gives one scene at whatever size it is rendered.
+Everything is drawn on grids of a fixed size, so that a seed gives the same scene for every image size.
 Lengths are in tube radii. Colours are linear reflectances.
 """
 
@@ -19,7 +19,7 @@ VESSELS = (2048, 1216)  # grid of the vessels
 
 @dataclass
 class Scene:
-    """One stretch of bowel, as textures of its wall.
+    """A segment of bowel as textures of its wall; SHAPE, FINE and VESSELS are their grids.
 
     radius: float32 SHAPE, inner radius. fields: float32 (*FINE, 4): mottle, tint, residue (0 to 1), bumps. wet: float32
     SHAPE, gloss. vessels: uint8 VESSELS. base, ochre: (3,), colours. bend: (2,), curvature of the axis."""
@@ -34,7 +34,7 @@ class Scene:
     bend: np.ndarray
 
     def paint(self, fields: np.ndarray, vessels: np.ndarray) -> np.ndarray:
-        """Paints the wall: looked-up fields (h, w, 4) and vessels (h, w) in 0..1 -> reflectance (h, w, 3)."""
+        """Computes the wall's reflectance (h, w, 3) from sampled fields (h, w, 4) and vessels (h, w), 0 to 1."""
         mottle, tint, residue = fields[..., 0], fields[..., 1], fields[..., 2, None]
         paint = np.stack(
             [
@@ -141,9 +141,9 @@ def _vessels(rng: np.random.Generator) -> np.ndarray:
 
 
 def field(rng: np.random.Generator, shape: tuple[int, int], cells: tuple[int, int], wrap: bool = False) -> np.ndarray:
-    """Draws a smooth field float32 (h, w), mean about 0, standard deviation about 1, with `cells` (down, across) bumps.
+    """Draws a smooth random field, float32 `shape`, of mean about 0 and standard deviation about 1.
 
-    wrap: the left and the right edge meet, as the two ends of the angle around a tube must.
+    cells: number of random knots (down, across). wrap: whether the left and right edges match, for angles in a tube.
     """
     down, across = max(2, cells[0]), max(2, cells[1])
     grid = rng.standard_normal((down, across), dtype=np.float32)
@@ -165,7 +165,7 @@ def fractal(
     gain: float = 0.55,
     wrap: bool = False,
 ) -> np.ndarray:
-    """Sums `octaves` fields, each twice as fine, `gain` times as strong: float32 (h, w), standard deviation about 1."""
+    """Draws a sum of `octaves` fields, each twice as fine and `gain` times as strong: float32 `shape`, deviation 1."""
     total = np.zeros(shape, np.float32)
     power = 0.0
     for o in range(octaves):

@@ -1,1 +1,1 @@
-"""Segments a lesion from a few clicks (by an encoder's features and the image's edges) or from a box (LiteMedSAM)."""
+"""Segmentation of a lesion from a few clicks (with features of an encoder and edges) or from a box (LiteMedSAM)."""

@@ -29,9 +29,9 @@ Corners = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels of the i
 
 
 def load(path: Path | None = None) -> BoxModel:
-    """Loads the model, from the installed package's file or from `path`.
+    """Loads the model from `path`, by default from the file in the installed package.
 
-    Raises Missing if there is no file or if its digest is not SHA256. No code in the file is run (weights_only).
+    Raises Missing if there is no file or its digest is not SHA256. No code in the file is run (weights_only).
     """
     path = path or file()
     if path is None:
@@ -42,7 +42,7 @@ def load(path: Path | None = None) -> BoxModel:
 
 
 class BoxModel:
-    """The segmentation model: `embed` is called once per image, `masks` for each box with the embedding."""
+    """LiteMedSAM: call `embed` once per image, then `masks` with the embedding and the boxes."""
 
     def __init__(self, state: Weights):
         self.w = _folded(state)
@@ -66,7 +66,7 @@ class BoxModel:
         return _decoded(self.w, embedding.float()[None], torch.tensor(np.array(boxes), dtype=torch.float32) * scale)
 
     def masks(self, embedding: Tensor, boxes: Sequence[Corners], shape: tuple[int, int]) -> np.ndarray:
-        """Segments the lesion in each box: bool (K, H, W), where `shape` is (H, W)."""
+        """Segments the lesion in each of K boxes (x0, y0, x1, y1 in pixels): bool (K, H, W), `shape` being (H, W)."""
         logits, _ = self.logits(embedding, boxes, shape)
         return (F.interpolate(logits[None], size=shape, mode="bilinear")[0] > 0).numpy()
 

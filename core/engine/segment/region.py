@@ -1,14 +1,14 @@
-"""A region from clicks, or the bounding boxes around the region of a heat map that a reader points at.
+"""Segmentation of a region from clicks, and bounding boxes around the region of a heat map at a reader's pointer.
 
-From clicks: a logistic regression of each cell of a lattice on its similarity to the clicks. The lattice's features,
-colours and edges are computed once per window. Edges are the costs of steps between neighbouring cells, so that the
-cheapest path between two cells is short inside a region and long across its border (geodesic distance: Bai and Sapiro,
-ICCV 2007). Six measures of similarity (`MEASURES`) are computed for the positive clicks and, if there are any, for the
-negative ones. The weights of the regression are WEIGHTS.
+From clicks: a logistic regression classifies each cell of a lattice by its similarity to the clicks. Features, colours
+and edges of the lattice are computed once per window. Edges are the costs of steps between neighbouring cells, so that
+the cheapest path between two cells is short inside a region and long across its border (geodesic distance: Bai and
+Sapiro, ICCV 2007). Six measures of similarity (`MEASURES`) are computed for the positive clicks and for the negative
+clicks, if there are any. The weights of the regression are WEIGHTS.
 
-Boxes are prompts for a segmentation model. A map's outline is often larger or smaller than the lesion, and does not
-contain every point of interest. Boxes are therefore also proposed at several levels below the value at the pointer; the
-model's own estimate of the fit decides.
+Boxes are prompts for a segmentation model. The outline on a heat map is often larger or smaller than the lesion, and
+does not contain every point of interest. Boxes are therefore also proposed at several levels below the value at the
+pointer; the model's estimate of the fit selects one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Click(NamedTuple):
 
 
 def measures(lattice: Lattice, cells: np.ndarray) -> np.ndarray:
-    """Computes MEASURES between each cell and the nearest or most similar one of `cells`: float32 (all cells, 6).
+    """Computes MEASURES between every cell and the nearest or most similar cell in `cells`: float32 (all cells, 6).
 
     These are the logarithms of three distances (cheapest path by colour and by features, straight line), the largest
     cosine similarity of the features at both strides, and the smallest difference of colour.
@@ -56,10 +56,10 @@ def measures(lattice: Lattice, cells: np.ndarray) -> np.ndarray:
 
 
 def evidence(lattice: Lattice, clicks: Sequence[Click]) -> np.ndarray:
-    """Computes the inputs of the regression: float32 (cells, 15).
+    """Computes the inputs of the logistic regression: float32 (cells, 15).
 
-    These are the measures for the positive clicks, those for the negative ones (0 without any), whether there are
-    negative ones, the logarithm of the number of positive ones, and 1.
+    These are the measures for the positive clicks, the measures for the negative clicks (0 without any), whether there
+    are negative clicks, the logarithm of the number of positive clicks, and the constant 1.
 
     Raises ValueError without a positive click.
     """
@@ -78,10 +78,10 @@ def evidence(lattice: Lattice, clicks: Sequence[Click]) -> np.ndarray:
 def region(
     lattice: Lattice, clicks: Sequence[Click], shape: tuple[int, int], weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Segments the region of the clicks, inside the lattice's window: bool (H, W), the image's `shape`.
+    """Segments the region that the clicks select in the lattice's window: bool (H, W), the image's `shape`.
 
-    All positive clicks are inside and all negative ones outside. Components without a positive click are removed, holes
-    without a negative click filled.
+    All positive clicks are inside and all negative clicks outside. Components without a positive click are removed, and
+    holes without a negative click are filled. weights: (15,), by default WEIGHTS.
 
     Raises ValueError without a positive click.
     """
@@ -105,11 +105,11 @@ def region(
 def refined(
     lattice: Lattice, start: np.ndarray, clicks: Sequence[Click], weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Corrects a mask `start`, bool (H, W), by the clicks in their order.
+    """Returns the mask `start`, bool (H, W), corrected by the clicks in their order.
 
-    A positive click adds the connected region around it that is similar to it and to the mask's centre; a negative one
-    removes the region around it that is not. Both reach at most REACH times as far as the mask's border. Other pixels
-    are not changed. If the mask is empty, the result is that of `region`.
+    A positive click adds the connected region around it that resembles the click and the mask's centre; a negative
+    click removes the region around it that does not resemble the centre. Both reach at most REACH times as far as the
+    mask's border. Other pixels are not changed. If the mask is empty, returns the result of `region`.
     """
     mask = np.array(start, bool)
     if not mask.any():
@@ -183,7 +183,7 @@ class Lattice:
     steps: tuple[sparse.csr_matrix, sparse.csr_matrix]
 
     def cells(self, spots: np.ndarray) -> np.ndarray:
-        """Returns the cell of each point (N, 2), x and y in pixels of the image, or the nearest one at the border."""
+        """Returns the indices (N,) of the cells of points (N, 2), x and y in pixels; the nearest cell if outside."""
         x0, y0, x1, y1 = self.box
         spots = np.asarray(spots, np.float64).reshape(-1, 2)
         across = np.clip((spots[:, 0] - x0) * self.w / (x1 - x0), 0, self.w - 1).astype(int)
@@ -193,7 +193,7 @@ class Lattice:
 
 @torch.inference_mode()
 def lattice(encoder: Encoder, image: np.ndarray, box: Box | None = None) -> Lattice:
-    """Computes the lattice of an image uint8 (H, W, 3), or of the window `box` in it.
+    """Computes the lattice of an image uint8 (H, W, 3), or of its window `box` (x0, y0, x1, y1).
 
     Raises ValueError if the window is smaller than 8 x 8 pixels or not inside the image.
     """
@@ -261,14 +261,14 @@ LARGE = 0.5  # share of the image above which a box is useless
 
 
 def boxes(heat: np.ndarray, usual: float, level: float, spot: tuple[float, float]) -> list[Corners]:
-    """Proposes boxes (x0, y0, x1, y1) around the regions of a map that contain a point.
+    """Proposes boxes (x0, y0, x1, y1) around the connected regions of a heat map that contain a point.
 
     The first box is the default; if the point is inside the outline, further boxes and the outline's box follow.
 
     Args:
-        heat: float (H, W), -inf where images are not judged.
-        usual: The median of normal maps.
-        level: The level of the map's outline.
+        heat: Heat map, float (H, W), -inf in pixels that are not scored.
+        usual: The median value of normal heat maps.
+        level: The value at which the map's outline is drawn.
         spot: The point (x, y) in pixels of the map.
 
     Raises:
@@ -293,7 +293,7 @@ def boxes(heat: np.ndarray, usual: float, level: float, spot: tuple[float, float
 
 
 def chosen(model: BoxModel, embedding: Tensor, candidates: list[Corners], shape: tuple[int, int]) -> Corners:
-    """Returns the box whose mask the model expects to fit best, unless it is too large."""
+    """Returns the box with the highest IoU expected by the model, ignoring boxes above LARGE of `shape` if possible."""
     fair = [box for box in candidates if (box[2] - box[0]) * (box[3] - box[1]) <= LARGE * shape[0] * shape[1]]
     if len(fair) < 2:
         return (fair or candidates)[0]

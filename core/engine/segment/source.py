@@ -1,4 +1,4 @@
-"""The source of LiteMedSAM's weights, an optional package. Needs no torch.
+"""Location of LiteMedSAM's weights, which an optional package contains; does not import torch.
 
 https://github.com/bowang-lab/MedSAM/tree/LiteMedSAM, Apache 2.0; the paper is named in lite_medsam.py.
 """
@@ -21,7 +21,7 @@ class Missing(ValueError):
 
 
 def file() -> Path | None:
-    """Returns the path of the weights, or None if the package is not installed."""
+    """Returns the path of LiteMedSAM's weights file, or None if its package is not installed."""
     spec = find_spec(PACKAGE.replace("-", "_"))
     if spec is None or spec.origin is None:
         return None

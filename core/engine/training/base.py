@@ -20,11 +20,11 @@ class Diverged(ValueError):
 
 
 class Training(abc.ABC):
-    """One training in memory. `step` is the number of finished steps, `steps` the total.
+    """Base of all trainings, in memory. `step` is the number of finished steps, `steps` the total.
 
     networks, optimisers: by their names in a checkpoint. title: used in messages. remedy: what to change after the
-    training has diverged. ended: why it must end now, in a sentence; "" if it goes on. report, should_stop: set by the
-    loop, for long work before a step.
+    training has diverged. ended: a sentence on why the training must end now, or "". report, should_stop: set by the
+    loop, for use in `prepare` if it takes long.
     """
 
     title: ClassVar[str]
@@ -38,9 +38,9 @@ class Training(abc.ABC):
     optimisers: dict[str, torch.optim.Optimizer]
 
     def prepare(self) -> None:
-        """Prepares step `step`, for example by estimating centres; a second call changes nothing.
+        """Prepares the next step, for example by estimating centres; a second call has no effect.
 
-        Raises Stopped if `should_stop` returns True; the next call then starts from the beginning.
+        Raises Stopped if `should_stop` returns True; the preparation then starts again at the next call.
         """
         return
 
@@ -52,23 +52,23 @@ class Training(abc.ABC):
         """
 
     def notes(self) -> dict[str, Any]:
-        """Returns the values, besides tensors, that a checkpoint stores, as JSON."""
+        """Returns the values other than tensors that a checkpoint stores; they must be valid JSON."""
         return {}
 
     def restore_notes(self, notes: dict[str, Any]) -> None:
-        """Restores the values of `notes`."""
+        """Restores the values that `notes` returned."""
         return
 
     def tensors(self) -> dict[str, Tensor]:
-        """Returns the tensors, besides networks and optimisers, that a checkpoint stores; names have no dot."""
+        """Returns the tensors that a checkpoint stores besides networks and optimisers; names must have no dot."""
         return {}
 
     def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Restores the tensors of `tensors`."""
+        """Restores the tensors that the method `tensors` returned."""
         return
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Returns the JSON and the tensors of a checkpoint: everything on which the next step depends.
+        """Returns the JSON values and the tensors of a checkpoint: everything on which the next step depends.
 
         No random state is needed, because random draws depend on the step only.
         """
@@ -80,7 +80,7 @@ class Training(abc.ABC):
         return {"step": self.step, **self.notes()}, tensors
 
     def restore(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Restores the result of `state`."""
+        """Restores the training from the JSON values and tensors that the method `state` returned."""
         for name, network in self.networks.items():
             start = f"{name}."
             network.load_state_dict({k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)})
@@ -91,13 +91,13 @@ class Training(abc.ABC):
         self.restore_notes(state)
 
     def check(self) -> None:
-        """Raises Diverged if a weight or a running statistic is not finite."""
+        """Raises Diverged if a weight or a running statistic of a network is not finite."""
         for network in self.networks.values():
             if not all(bool(v.isfinite().all()) for v in network.state_dict().values() if v.is_floating_point()):
                 raise self.diverged("its weights are")
 
     def diverged(self, what: str) -> Diverged:
-        """Returns the error to raise. what: the start of its message, "its loss is" or "its weights are"."""
+        """Returns the error to raise. what: subject and verb of its message, "its loss is" or "its weights are"."""
         plural = "numbers" if what.endswith("are") else "a number"
         return Diverged(
             f"{self.title} broke down at step {self.step}: {what} no longer {plural}. Start again with {self.remedy}."
@@ -105,7 +105,7 @@ class Training(abc.ABC):
 
 
 def optimiser_state(optimiser: torch.optim.Optimizer, name: str = "optimiser") -> dict[str, Tensor]:
-    """Returns an optimiser's tensors as `name.parameter.key`, without hyper-parameters (see the configuration)."""
+    """Returns an optimiser's tensors by `{name}.{parameter index}.{key}`, without hyper-parameters."""
     return {
         f"{name}.{index}.{key}": torch.as_tensor(value)
         for index, values in optimiser.state_dict()["state"].items()
@@ -115,7 +115,7 @@ def optimiser_state(optimiser: torch.optim.Optimizer, name: str = "optimiser") -
 
 
 def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor], name: str = "optimiser") -> None:
-    """Restores the result of `optimiser_state`, each tensor in the memory format of its parameter, as before."""
+    """Restores an optimiser from `optimiser_state`, with each tensor in the memory format of its parameter."""
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
@@ -131,10 +131,10 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tenso
 
 
 class Average(AveragedModel):
-    """An average of `net` with its buffers, which starts as a copy; call `update_parameters(net)` after each step.
+    """A moving average of `net`'s weights and buffers, first a copy; call `update_parameters(net)` after each step.
 
-    After step s the old average has the weight min(decay, 1 - 1 / (s + 1)). It is thus the plain mean of all weights at
-    first, so that the random start is soon forgotten, and an exponential average later. Integer buffers are copied.
+    After step s the previous average has weight min(decay, 1 - 1 / (s + 1)). The average is thus the mean of all
+    weights at first, so that the random start loses influence fast, and exponential later. Integer buffers are copied.
     """
 
     n_averaged: torch.Tensor
@@ -146,7 +146,7 @@ class Average(AveragedModel):
 
     @torch.no_grad()
     def update_parameters(self, model: nn.Module) -> None:
-        """Updates the average like torch's class, but with the count on the CPU, so that no device is waited for."""
+        """Updates the average with the weights of `model`; keeps the count on the CPU, to avoid waiting for a GPU."""
         decay = min(self.decay, 1 - 1 / (int(self.n_averaged) + 1))
         means, now = ([*net.parameters(), *net.buffers()] for net in (self.module, model))
         pairs = list(zip(means, now, strict=True))
@@ -174,7 +174,7 @@ JUDGES = 6  # lesions on which fitted detectors are compared
 
 
 def generator(seed: int, purpose: int, step: int = 0) -> torch.Generator:
-    """Returns the CPU generator for (seed, purpose, step). Raises ValueError if one of them is negative."""
+    """Returns a CPU generator seeded by (seed, purpose, step). Raises ValueError if one of them is negative."""
     state = np.random.SeedSequence((seed, purpose, step)).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state >> 1))
 
@@ -186,9 +186,9 @@ CHUNK = 64  # images read at once, so that a memory map is never in memory compl
 
 
 def fingerprint(*parts: np.ndarray | Mapping[str, Tensor] | None) -> str:
-    """Computes a hexadecimal SHA-256 digest of all values of arrays (N, ...) and of weights by name, in this order.
+    """Returns a fingerprint of arrays (N, ...) and of weights by name: 32 hexadecimal digits of their SHA-256.
 
-    It takes about 2 s per gigabyte. Arrays with equal bytes but different shapes or types have different digests.
+    It takes about 2 s per gigabyte. Arrays with equal bytes but different shapes or types have different fingerprints.
     """
     digest = hashlib.sha256()
     for item in parts:

@@ -23,11 +23,11 @@ NAME, HISTORY = "checkpoint.json", "history.jsonl"
 
 
 class BadCheckpoint(ValueError):
-    """Raised for a checkpoint that is damaged or of another training; the message says what to do."""
+    """Raised if a checkpoint is damaged or belongs to another training; the message says what to do."""
 
 
 def save(folder: Path, state: dict[str, Any], tensors: dict[str, Tensor], lines: list[dict[str, Any]]) -> None:
-    """Appends `lines` to the history, then replaces the checkpoint. state: JSON with the key "step"."""
+    """Appends `lines` to the history, then replaces the checkpoint. state: JSON values, among them "step"."""
     folder.mkdir(parents=True, exist_ok=True)
     old = _read(folder)
     length = old["history"] if old else 0
@@ -45,7 +45,7 @@ def save(folder: Path, state: dict[str, Any], tensors: dict[str, Tensor], lines:
 
 
 def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """Loads the last saved state and tensors, None if there are none. Raises BadCheckpoint if they are unreadable."""
+    """Returns the last saved state and tensors; None without a checkpoint. Raises BadCheckpoint if it is damaged."""
     state = _read(folder)
     if state is None:
         return None
@@ -58,7 +58,7 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
-    """Returns all lines of the history up to the last checkpoint."""
+    """Returns the history up to the last checkpoint, one dict per step."""
     state = _read(folder)
     if state is None or not state["history"]:
         return []
@@ -88,10 +88,10 @@ def _read(folder: Path) -> dict[str, Any] | None:
 
 
 class Checkpoints:
-    """Writes a training's state into `folder` about every `seconds`, after a step; only one process may do this.
+    """Writes a training's state into `folder`, about every `seconds`; only one process may use the folder.
 
-    identity: JSON that a resumed training must share, such as the configuration and the fingerprints of its images.
-    lines: figures of steps, which the next checkpoint adds to the history.
+    identity: JSON values that a resumed training must share, such as its configuration and image fingerprints.
+    lines: figures of steps that the next checkpoint appends to the history.
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any], seconds: float = 30.0) -> None:
@@ -100,11 +100,11 @@ class Checkpoints:
         self.saved = time.monotonic()
 
     def agree(self, state: dict[str, Any]) -> bool:
-        """Returns whether a checkpoint's JSON has the identity of this training."""
+        """Returns whether the loaded `state` of a checkpoint has the identity of this training."""
         return all(state.get(key) == value for key, value in self.about.items())
 
     def resume(self, training: Training) -> None:
-        """Restores `training` from its checkpoint; a damaged checkpoint or one of another training is removed.
+        """Restores `training` from the checkpoint; removes a damaged checkpoint or one with another identity.
 
         Raises Diverged if the training had diverged.
         """
@@ -123,16 +123,16 @@ class Checkpoints:
             self.save(training)
 
     def save(self, training: Training, finished: bool = False) -> None:
-        """Writes a checkpoint. Raises Diverged, and keeps the previous one, if a weight is not finite.
+        """Writes a checkpoint. If a weight is not finite, raises Diverged and keeps the previous checkpoint.
 
-        finished: whether all results of the training are on disk, too.
+        finished: whether the training has ended and all its results are on disk.
         """
         training.check()
         state, tensors = training.state()
         self._write({**state, "finished": finished}, tensors)
 
     def give_up(self, training: Training, reason: str) -> None:
-        """Writes the history and the reason why the training ended; it cannot be resumed."""
+        """Writes the history and the reason why the training diverged, after which it cannot be resumed."""
         self._write({"step": training.step, "diverged": reason}, {})
 
     def _write(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:

@@ -15,10 +15,10 @@ from core.engine.objectives.config import REESTIMATED, PretrainConfig
 
 
 def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
-    """Computes measures of collapse from the features z (V, D) of a step and their classes (V,), in the units of Z.
+    """Computes measures of collapse from the projections z (V, D) of a step and their class labels (V,).
 
-    Returns spread, the root mean square distance from the mean of all features; class_distances (classes, classes), the
-    distances between class means; and class_distance, their mean.
+    Returns `spread`, the root mean square distance from the mean of all z; `class_distances` (classes, classes), the
+    distances between class means; and `class_distance`, the mean distance of two classes.
     """
     z = z.float()
     one_hot = torch.nn.functional.one_hot(labels, classes).float()  # (V, classes)
@@ -32,13 +32,13 @@ def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
 
 
 def relative_spread(h: Tensor) -> Tensor:
-    """Computes the spread of features h (M, F) relative to their length: from 0, if all are equal, to 1."""
+    """Computes the spread of features h (M, F) relative to their root mean square length: 0 (all equal) to 1."""
     h = h.float()
     return ((h - h.mean(0)).square().sum(1).mean() / h.square().sum(1).mean().clamp(min=1e-24)).sqrt()
 
 
 def remedies(config: PretrainConfig) -> str:
-    """Lists, in words, what to change in `config` after a collapse, the most likely cause first."""
+    """Returns a phrase on what to change in `config` after a collapse, with the most likely remedy first."""
     hints = ["frozen centres"] if config.centres == REESTIMATED else []
     random = config.encoder.init == "random"
     if not config.encoder.unit or random:
@@ -58,9 +58,9 @@ CALM = 20  # consecutive steps well within the limits before an alarm ends
 
 
 class Gauge:
-    """Compares the spread at each step with its median over the first WARM steps.
+    """Tracks the ratio of the spread at each step to its median over the first WARM steps.
 
-    low, high, well: consecutive steps below FLOOR medians, above CEILING medians, or well between the two.
+    low, high, well: consecutive steps with a ratio below FLOOR, above CEILING, or from 2 FLOOR to CEILING / 2.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Gauge:
 
     @property
     def closer(self) -> str:
-        """How many times closer together the images' features are than at the start, in words."""
+        """The factor by which the features are closer together than at the start, as text."""
         return f"{1 / self.ratio:,.0f}" if self.ratio > 1e-3 else "more than 1,000"
 
 
@@ -87,12 +87,12 @@ PROJECTIONS, FEATURES = "projections", "features"
 
 
 class CollapseWatch:
-    """Raises an alarm, a sentence, if the features have collapsed; updated after each step.
+    """Detects collapsed features: `update`, called after each step, returns the current alarm as a sentence.
 
-    It watches the projections, which the losses use, and the backbone's features, which detectors use. The alarm is
-    raised if the spread of either stays below the floor. It ends only after CALM steps from twice the floor to half the
-    ceiling, because collapsed features often spread again for a moment. An alarm is also raised if projections spread
-    beyond the ceiling, because training then diverges soon.
+    It watches the projections, which the losses use, and the backbone's features, which detectors use. An alarm starts
+    if the spread of either stays below FLOOR, relative to the start. It ends only after CALM steps from twice FLOOR to
+    half CEILING, because collapsed features often spread again for a moment. An alarm also starts if the projections
+    spread beyond CEILING, because training then diverges soon.
     """
 
     def __init__(self, classes: int, remedy: str = "a lower learning rate") -> None:
@@ -110,10 +110,10 @@ class CollapseWatch:
         aug_accuracy: float | None = None,
         feature_spread: float | None = None,
     ) -> str | None:
-        """Takes the figures of a step and returns the current alarm, or None.
+        """Takes the figures of a step and returns the current alarm, a sentence, or None.
 
-        spread: of the projections. aug_accuracy: 0 to 1; None without a class head. feature_spread: the relative
-        spread of the backbone's features; None if unknown.
+        spread, class_distance: of the projections, see `feature_state`. aug_accuracy: 0 to 1; None without a class
+        head. feature_spread: `relative_spread` of the backbone's features; None if unknown.
         """
         if not math.isfinite(spread):
             self.alarm = (
@@ -144,14 +144,14 @@ class CollapseWatch:
         return self.alarm
 
     def accuracy(self) -> str:
-        """Returns a sentence on the class accuracy over the last steps, with a leading space, or ''."""
+        """Returns a sentence on the mean class accuracy over the last 10 steps, with a leading space; '' if unknown."""
         if not self.recent:
             return ""
         accuracy = sum(self.recent) / len(self.recent)
-        return f" The class of an image is found {accuracy:.0%} of the time (guessing: {1 / self.classes:.0%})."
+        return f" The class of an image is predicted correctly in {accuracy:.0%} (chance: {1 / self.classes:.0%})."
 
     def state(self) -> dict[str, Any]:
-        """Returns the values that a checkpoint stores."""
+        """Returns the state of the watch as JSON values for a checkpoint."""
         gauges = {name: copy.deepcopy(vars(gauge)) for name, gauge in self.gauges.items()}
         return {"gauges": gauges, "alarm": self.alarm, "past": self.past, "recent": list(self.recent)}
 

@@ -23,14 +23,14 @@ def run(
     last: int | None = None,
     after: Callable[[], dict[str, Any]] | None = None,
 ) -> None:
-    """Advances `training` to step `last`, by default to its end, and saves a checkpoint whenever one is due.
+    """Runs `training` until step `last`, by default its end, and saves a checkpoint whenever one is due.
 
-    report: called with one line of the history per step: step, steps and the step's figures. after: called after each
-    step, returns additional figures. The caller writes the last checkpoint once all results are on disk.
+    report: called after each step with its line of the history: step, steps and the step's figures. after: function,
+    called after each step, that returns additional figures. The caller writes the final checkpoint once all results
+    are on disk.
 
-    Raises Stopped, after a checkpoint, if should_stop() returns True; Diverged if the loss or the weights are no
-    longer finite, or if the training sets `ended`. A training that has diverged cannot be resumed: its checkpoint keeps
-    the history and the reason.
+    Raises Stopped, after a checkpoint, if should_stop() returns True; Diverged if the loss or the weights are not
+    finite, or if the training sets `ended`. A diverged training cannot be resumed; history and reason are saved.
     """
     keep_freed_memory()
     training.report, training.should_stop = report, should_stop
@@ -71,9 +71,9 @@ def kept(
     report: Report | None = None,
     should_stop: Stop | None = None,
 ) -> Checkpoints | None:
-    """Runs `training` to its end, from the checkpoint in `folder` if that has the same `identity`.
+    """Runs `training` to its end, resuming from the checkpoint in `folder` if it has the same `identity`.
 
-    Returns the object with which the caller saves the last checkpoint; None without a folder.
+    Returns the Checkpoints with which the caller saves the final one, None without a folder. Raises as `run` does.
     """
     checkpoints = None if folder is None else Checkpoints(folder, identity)
     if checkpoints is not None:

@@ -1,6 +1,6 @@
 """The model of a pre-training as one module: encoder, heads, class centres and the loss of a step.
 
-The centres c_n of the classes A_n follow Eq. 2 or another kind of Sec. Centering Strategies. `PMSACL` suits any loop.
+The centres c_n of the classes A_n follow Eq. 2 or another option of Sec. Centering Strategies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Model(nn.Module):
 
     Args:
         config: Options of the pre-training.
-        encoder: The encoder that is trained; None builds the one that `config` names.
+        encoder: The encoder to train; None builds a new one from `config.encoder`.
     """
 
     def __init__(self, config: PretrainConfig, encoder: Encoder | None = None) -> None:
@@ -60,7 +60,7 @@ class Model(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """The device of the weights."""
+        """The device that holds the weights."""
         return self.encoder.mean.device
 
     def optimiser(self) -> torch.optim.Optimizer:
@@ -71,14 +71,14 @@ class Model(nn.Module):
         return build_optimiser(self.config, self.groups)
 
     def train(self, mode: bool = True) -> Model:
-        """Sets training mode, in which frozen layers stay in evaluation mode."""
+        """Sets training mode, in which frozen layers stay in evaluation mode, or evaluation mode if `mode` is False."""
         super().train(mode)
         if mode:
             train_mode(self.encoder, self.still)
         return self
 
     def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes features of images: the backbone's h (M, F) and the projections z (M, D), in float32.
+        """Computes the backbone's features h (M, F) and the projections z (M, D) of images, in float32.
 
         images: float32 (M, 3, S, S) from 0 to 1, on the model's device. `PMSACL.forward` takes other types as well.
         """
@@ -90,15 +90,15 @@ class Model(nn.Module):
     def class_centres(self, batches: Batches, step: int = 0) -> Tensor:
         """Computes the centres c_n, (k + 1, D), without storing them; `PMSACL.estimate_centres` stores them.
 
-        They are the mean projection of each class (Eq. 2), or random if the configuration says so. Batch norms use the
-        statistics of each batch, as in training, but the encoder itself is not changed.
+        A centre is the mean projection of a class (Eq. 2), or random if `config.centres` says so. Batch norms use the
+        statistics of each batch, as in training, but the encoder is not changed.
 
         Args:
             batches: Pairs of images float32 (B, 3, S, S) from 0 to 1 and their regions of interest (B, S, S), or None.
-            step: Number of finished steps, on which the draws depend.
+            step: Number of finished steps, which with the seed determines the random draws.
 
         Raises:
-            ValueError: If there is no image.
+            ValueError: If there are no images.
         """
         c, count, draws = self.config, self.objective.classes, generator(self.config.seed, CENTRES, step)
         if c.centres in (RANDOM, EQUIDISTANT):
@@ -115,20 +115,20 @@ class Model(nn.Module):
 
 
 class Order(Sampler[int]):
-    """A sampler for a DataLoader: the order in which a pre-training sees its images.
+    """A sampler for a DataLoader that yields the indices of `count` images in the order of a pre-training.
 
-    The order of an epoch depends on the seed and the epoch only; `set_epoch` sets the epoch.
+    The order of an epoch depends on `seed` and the epoch only; `set_epoch` sets the epoch.
     """
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self.seed, self.epoch = count, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch, from 0, whose order is given next."""
+        """Sets the epoch, counted from 0, whose order the next iteration yields."""
         self.epoch = epoch
 
     def of(self, epoch: int) -> Tensor:
-        """Returns the order of an epoch, (N,)."""
+        """Returns the indices of all images, (N,), in the order of an epoch."""
         return torch.randperm(self.count, generator=generator(self.seed, ORDER, epoch))
 
     def __len__(self) -> int:
@@ -139,11 +139,11 @@ class Order(Sampler[int]):
 
 
 class PMSACL(Model):
-    """PMSACL for a training loop of your own: encoder, heads, centres and the whole loss (PMSACL Eq. 1).
+    """PMSACL as a module for any training loop: encoder, heads, class centres and the complete loss (PMSACL Eq. 1).
 
-    Call `estimate_centres` once before the first step; then minimise what `loss` returns. From normal images, `loss`
-    pastes lesions and makes the views. Its draws depend on `seed` and the number of steps only, so that a training can
-    be repeated; with the images in the order of `order`, its figures equal those of the studio's pre-training.
+    Call `estimate_centres` once before the first step; then minimise the result of `loss`, which pastes lesions into
+    normal images and makes the views. Random draws depend on `seed` and the number of steps only, so that a training
+    can be repeated; with images in the order of `order`, it equals the studio's pre-training.
 
     Args:
         backbone: The network: `efficientnet-lite0`, `resnet18`, or the name of a model of timm; or the `encoder` of
@@ -151,10 +151,10 @@ class PMSACL(Model):
             `quick`, `from-random` and `as-printed`; with the others `auto`, ImageNet weights that are installed (a
             network without any is replaced by efficientnet-lite0, with a warning).
         k: The largest number of pasted lesions, 1 to 7: the classes are A_0 (none) to A_k.
-        preset: Where the other settings come from: `sphere`, `quick` or `imagenet` (minutes on a CPU), `paper` (days),
-            `from-random`, or `as-printed` (the paper's text to the letter, which collapses).
+        preset: Defaults of the other settings: `sphere`, `quick` or `imagenet` (minutes on a CPU), `paper` (days),
+            `from-random`, or `as-printed` (exactly the paper's text; its features collapse).
         seed: Seed of every draw, a whole number of 0 or more.
-        settings: Settings that differ from the preset, as `lr=0.01`; a name with a dot needs a dictionary:
+        settings: Settings that differ from the preset, such as `lr=0.01`; a name with a dot needs a dictionary:
             `**{"encoder.init": "random", "medmix.size": (0.1, 0.3)}`. The error for a wrong name lists all names.
             Images are used at the size in which they are passed, whatever `size` is.
 
@@ -162,10 +162,10 @@ class PMSACL(Model):
         encoder: The trained network; `AnomalyDetector(encoder=model)` uses it.
         centres: (k + 1, D), NaN until `estimate_centres`.
         step: The number of finished steps: calls of `loss` in training mode.
-        config: All settings, as `config.batch` and `config.lr`.
+        config: All settings, such as `config.batch` and `config.lr`.
 
     Raises:
-        ValueError: If an argument is not valid; the message says what it may be.
+        ValueError: If an argument is invalid; the message says what is allowed.
 
     Example:
         >>> import torch
@@ -212,7 +212,7 @@ class PMSACL(Model):
         self.centred = False
 
     def get_extra_state(self) -> dict[str, int]:
-        """Returns what `state_dict` holds besides tensors."""
+        """Returns the number of finished steps as {"step": ...}, which torch adds to `state_dict`."""
         return {"step": self.step}
 
     def set_extra_state(self, state: dict[str, int]) -> None:
@@ -233,13 +233,13 @@ class PMSACL(Model):
     def estimate_centres(self, loader: Iterable[Any]) -> None:
         """Estimates the centre of each class, the mean of its projections, from one pass over normal images (Eq. 2).
 
-        They are stored in `centres`. Call it once, before the first step.
+        The centres are stored in `centres`. Call this method once, before the first step.
 
         Args:
-            loader: Batches of images as `loss` takes them; a batch may be a tuple or list that starts with the images.
+            loader: Batches of images as for `loss`; a batch may be a tuple or list that starts with the images.
 
         Raises:
-            ValueError: If there is no batch, or a batch is not what `loss` takes.
+            ValueError: If there is no batch, or if a batch is invalid for `loss`.
         """
         with torch.no_grad():
             self.centres.copy_(self.class_centres((self._batch(batch), None) for batch in loader))
@@ -255,11 +255,11 @@ class PMSACL(Model):
             images: A tensor or array (B, 3, S, S) or (B, S, S, 3), uint8 or floats from 0 to 1, on any device; B is 2
                 or more, since lesions are cut from other images of the batch, and S 16 or more. Or a tuple or list that
                 starts with the images, as a DataLoader gives it.
-            roi: A tensor or array (B, S, S), not 0 where lesions may lie; by default everywhere.
+            roi: A tensor or array (B, S, S), not 0 where lesions may be pasted; by default everywhere.
 
         Raises:
-            ValueError: If the images are invalid, or roi does not fit them.
-            RuntimeError: If there are no centres yet.
+            ValueError: If the images are invalid, or if roi has another shape or is 0 all over an image.
+            RuntimeError: If the centres have not been estimated.
         """
         if not self.centred and not bool(self.centres.isfinite().all()):
             raise RuntimeError("there are no centres yet: call estimate_centres(loader) once, before the first step")
@@ -279,15 +279,15 @@ class PMSACL(Model):
         return outcome.loss
 
     def forward(self, images: Any) -> Tensor:
-        """Computes the projections z (B, D), which the losses compare, of images in any form that `loss` takes.
+        """Computes the projections z (B, D) of images, which may have any form that `loss` accepts.
 
-        One image is enough in evaluation mode; in training mode batch norms need two.
+        In evaluation mode a single image is enough; in training mode batch norms need at least two.
         """
         return self.features(self._batch(images, least=1))[1]
 
     @property
     def terms(self) -> dict[str, float]:
-        """The terms of the last `loss` by name, unweighted.
+        """The unweighted terms, by name, of the loss that the last call of `loss` returned.
 
         `l_ctr` (Eq. 3), `l_con` (l_PMSACL, Eq. 5), `l_aug` (Eq. 8), and if the settings include them `l_pos` (Eq. 9)
         and `l_var` (ours: the spread within each class). Raises RuntimeError before the first `loss`.
@@ -296,16 +296,16 @@ class PMSACL(Model):
 
     @property
     def accuracy(self) -> float:
-        """The share of the last `loss`'s images, 0 to 1, whose class A_0 to A_k the class head predicted correctly.
+        """The accuracy, 0 to 1, of the class head on the classes A_0 to A_k of the images in the last call of `loss`.
 
-        By chance it is 1 / (k + 1). Raises RuntimeError before the first `loss`.
+        Chance level is 1 / (k + 1). Raises RuntimeError before the first `loss`.
         """
         outcome, classes = self._last()
         assert outcome.logits is not None
         return float((outcome.logits.argmax(1) == classes).float().mean())
 
     def save(self, folder: str | Path) -> None:
-        """Writes encoder, class head and centres into a folder, which is created if needed.
+        """Writes the encoder, the class head and, if estimated, the centres into a folder, created if necessary.
 
         The folder can be passed as `init` to `AnomalyDetector` and `Studio.pretrained`.
         """
@@ -334,8 +334,8 @@ def estimate_centres(
 ) -> Tensor:
     """Estimates the centres c_n = E f_theta(a(x)), a ~ A_n: the mean feature of each class (Eq. 2).
 
-    features: (M, 3, S, S) -> (M, D). batches: pairs of images (M, 3, S, S) and their classes (M,).
-    Returns float32 (count, D). Sums are in float64, so that the result does not depend on batch size and order.
+    features: function (M, 3, S, S) -> (M, D). batches: pairs of images (M, 3, S, S) and their classes (M,). count: the
+    number of classes. Returns float32 (count, D). Sums are in float64, so that the order does not affect the result.
     Raises ValueError if a class has no image.
     """
     total, counts = None, torch.zeros(count, dtype=torch.float64)
@@ -350,12 +350,12 @@ def estimate_centres(
 
 
 def random_centres(count: int, dim: int, scale: float, generator: torch.Generator) -> Tensor:
-    """Draws centres (count, dim) with normally distributed coordinates of standard deviation `scale`."""
+    """Draws random centres (count, dim) whose coordinates are normally distributed with standard deviation `scale`."""
     return torch.randn((count, dim), generator=generator) * scale
 
 
 def equidistant_centres(count: int, dim: int, scale: float, generator: torch.Generator) -> Tensor:
-    """Draws centres (count, dim) that are equally far from each other.
+    """Draws random centres (count, dim) with equal distances between all pairs.
 
     They are the corners of a regular simplex around the origin, randomly rotated, each at distance `scale` from the
     origin and scale * sqrt(2 count / (count - 1)) from each other. Raises ValueError unless dim >= count >= 2.

@@ -28,8 +28,8 @@ __all__ = ["PRETRAIN_PRESETS", "PretrainConfig", "PretrainResult", "pretrain"]
 class PretrainResult:
     """The result of a pre-training.
 
-    encoder: in eval mode. centres: float32 (k+1, D) or None.
-    collapsed: whether the features had collapsed when the training ended. message: how it went, for users.
+    encoder: in eval mode. centres: float32 (k+1, D) or None. folder: where all results are stored.
+    collapsed: whether an alarm of `CollapseWatch` was active at the end. message: a summary for users.
     """
 
     encoder: Encoder
@@ -40,7 +40,7 @@ class PretrainResult:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """The reported figures, a dict per step, read from the folder at each access."""
+        """The figures of all steps, one dict per step, read from the folder at each access."""
         return checkpoint.history(self.folder)
 
 
@@ -60,14 +60,14 @@ def pretrain(
 
     A training with a checkpoint in `folder` is resumed; on a CPU its weights are bit for bit those of an uninterrupted
     training. Snapshots of the encoder are in folder/epochs/0000, 0001, ... held_out: normal images that are not used
-    for training; each epoch is validated on them and on their MedMix versions. max_steps: return after this many steps
-    in total, as if stopped. checkpoint_seconds: time between two checkpoints.
+    for training; each epoch is validated on them and on their MedMix versions. max_steps: the total number of steps
+    after which to save a checkpoint and return. checkpoint_seconds: time between two checkpoints.
 
-    If it is started by torchrun, all processes call this with the same arguments. They share the batch of each step
-    evenly; only the first one writes, reports and can be asked to stop.
+    Under torchrun, all processes must call this function with the same arguments. They share the batch of each step
+    evenly; only the first process writes files, reports progress and can be asked to stop.
 
-    Raises Stopped, after a checkpoint, if `should_stop` returns True; Diverged, without keeping an encoder, if the loss
-    or the weights are no longer finite; ValueError for images or a folder that do not fit the configuration.
+    Raises Stopped, after a checkpoint, if `should_stop` returns True; Diverged, without a final encoder, if the loss or
+    the weights are not finite or at an alarm with `stop_on_alarm`; ValueError if images, folder and config do not fit.
     """
     folder, device = Path(folder), torch.device(device) if not isinstance(device, str) else pick_device(device)
     train = Data.of(train)
@@ -194,13 +194,13 @@ BEST = "best"
 
 
 class Encoders:
-    """Writes the encoders of a run into its folder, by one process."""
+    """Writes the encoders of a run into its folder; used in the first process only."""
 
     def __init__(self, training: Pretraining, folder: Path) -> None:
         self.training, self.folder = training, folder
 
     def epoch_done(self, numbers: dict[str, float]) -> None:
-        """Saves the encoder if it is the best so far, and a snapshot if one is due. numbers: validation figures."""
+        """Saves the encoder if it is the best so far, and a snapshot if due. numbers: validation figures or {}."""
         t = self.training
         if better(numbers, t.best):
             t.best = {**numbers, "epoch": t.epoch}
@@ -210,12 +210,12 @@ class Encoders:
             self.snapshot()
 
     def snapshot(self) -> None:
-        """Saves the current encoder in half precision, for display only; epochs/0000 is the untrained one."""
+        """Saves the current encoder in float16, for display only, as epochs/NNNN; epochs/0000 is the untrained one."""
         t = self.training
         self._write(self.folder / "epochs" / f"{t.epoch:04d}", {"step": t.step}, half=True)
 
     def keep(self) -> None:
-        """Saves the final encoder for `load_encoder(folder)`: the last one, or the best so far."""
+        """Saves the encoder that `load_encoder(folder)` loads: the best so far if `select` is "best", else the last."""
         t = self.training
         if t.config.select == "best" and t.best is not None:
             for path in sorted((self.folder / BEST).iterdir(), key=lambda p: p.suffix, reverse=True):
@@ -237,10 +237,10 @@ MOST = 64  # held-out images used, evenly spaced
 
 @torch.no_grad()
 def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
-    """Computes the losses, and the class head's figures if it has one, on held-out images.
+    """Returns the losses on held-out normal images and, if the objective has a class head, the head's accuracy.
 
-    held_out: normal images. Returns val_loss, val_l_*, val_accuracy (0 to 1), val_images, the number of images used,
-    and val_auroc, of 1 - p(A_0) for A_0 against the other classes. The network is in eval mode and is not changed.
+    The figures are val_loss and val_l_*, and with a class head val_accuracy (0 to 1), val_images (number of images
+    used) and val_auroc (of 1 - p(A_0) for A_0 against the other classes). The network in eval mode is not changed.
     """
     c, objective, device = training.config, training.objective, training.device
     chosen = np.unique(np.linspace(0, len(held_out.images) - 1, min(MOST, len(held_out.images))).astype(int))
@@ -274,7 +274,7 @@ def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
 
 
 def better(figures: dict[str, float], best: dict[str, float] | None) -> bool:
-    """Returns whether an epoch's validation is better than the best so far: by l_aug if it has it, else by the loss."""
+    """Returns whether an epoch's validation figures beat the best so far: by val_l_aug if present, else val_loss."""
     if not figures:
         return False
     key = "val_l_aug" if "val_l_aug" in figures else "val_loss"

@@ -34,7 +34,7 @@ SAY = 5.0  # seconds between two reports
 
 @dataclass
 class Data:
-    """Images of a pre-training, and the images from which lesions are cut.
+    """The images of a pre-training, and other images from which lesions are cut.
 
     images: uint8 (N, S, S, 3), normal. roi: uint8 (N, S, S), 1 inside, or None.
     pool: uint8 (M, S, S, 3), normal images of another study, and pool_roi (M, S, S), for the donor `foreign`.
@@ -49,20 +49,20 @@ class Data:
 
     @staticmethod
     def of(images: Data | np.ndarray) -> Data:
-        """Returns `images` as Data; an array becomes Data without regions of interest, pool and marked lesions."""
+        """Returns `images` if it is a Data, otherwise a Data with only these images."""
         return images if isinstance(images, Data) else Data(images)
 
     def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor | None]:
-        """Returns images (B, 3, S, S) on `device` and regions (B, S, S) or None.
+        """Returns the images (B, 3, S, S) with indices `rows` on `device`, and their regions (B, S, S) or None.
 
-        Regions stay on the CPU, where lesions are placed, so that the device is not waited for.
+        Regions stay on the CPU, where lesions are placed, to avoid waiting for the device.
         """
         inside = None if self.roi is None else torch.from_numpy(np.ascontiguousarray(self.roi[rows]))
         return to_batch(self.images[rows], device), inside
 
 
 class Pretraining(Training):
-    """Encoder, objective and optimiser of one run."""
+    """The pre-training of one run: data, encoder, objective and optimiser."""
 
     title = "pre-training"
 
@@ -102,15 +102,15 @@ class Pretraining(Training):
         return math.ceil(self.step / self.per_epoch)
 
     def rows(self, step: int) -> np.ndarray:
-        """Returns the indices of a step's images, or of this process's share of them.
+        """Returns the indices of the images of a step; with several processes, those of this process's share.
 
-        Each epoch has a different random order, which depends on seed and epoch only.
+        Each epoch has a different random order, which depends on the seed and the epoch only.
         """
         epoch, index = divmod(step, self.per_epoch)
         return rows_of_process(self.order.of(epoch)[index * self.per_step : (index + 1) * self.per_step]).numpy()
 
     def prepare(self) -> None:
-        """Sets the centres if this step needs it: before the first step, and whenever they are re-estimated."""
+        """Computes the centres, if the objective uses them, before the first step and when re-estimation is due."""
         c = self.config
         if not self.objective.uses_centres:
             return
@@ -138,14 +138,14 @@ class Pretraining(Training):
             done += len(rows)
 
     def views(self) -> Views:
-        """Makes the views of this step, or this process's share of them. Each process has a separate generator."""
+        """Returns the views of the next step, or this process's share of them, drawn with a generator per process."""
         x, inside = self.data.batch(self.rows(self.step), self.device)
         draws = generator(self.config.seed, STEP, self.step * processes.world() + processes.rank())
         with torch.no_grad():
             return self.objective.views(x, draws, inside)
 
     def advance(self) -> dict[str, Any]:
-        """Does one step and returns its figures. Weights are not changed if the loss is not finite."""
+        """Does one step and returns its figures by name. The weights are not updated if the loss is not finite."""
         rate = learning_rate(self.config, self.step, self.steps)
         set_rate(self.optimiser, rate)
         self.model.train()
@@ -166,7 +166,7 @@ class Pretraining(Training):
         }
 
     def measured(self, outcome: Outcome, views: Views) -> dict[str, Tensor]:
-        """Computes the reported figures of a step by name, as tensors on the device, without waiting for it."""
+        """Computes the figures of a step to be reported, by name, as tensors on the device, without waiting for it."""
         labels, classes = views.labels, self.objective.classes
         state = feature_state(outcome.z, labels, classes)
         tensors = {"loss": outcome.loss.detach(), **outcome.terms}
@@ -239,12 +239,12 @@ class JointStep(nn.Module):
     """Encoder and objective as one forward pass, from this process's views to the loss of the joint batch."""
 
     def __init__(self, encoder: Encoder, objective: Objective, features: Features) -> None:
-        """features: computes the encoder's features h (M, F) and projections z (M, D) of images."""
+        """features: function that computes the encoder's features h (M, F) and projections z (M, D) of images."""
         super().__init__()
         self.encoder, self.objective, self.features = encoder, objective, features
 
     def forward(self, views: Views, centres: Tensor | None) -> tuple[Outcome, Views]:
-        """Returns the outcome and the views of the joint batch, with the images of this process only."""
+        """Returns the outcome and the views of the joint batch; `views.images` are those of this process only."""
         h, z = self.features(views.images)
         if processes.world() > 1:
             z = z if self.objective.uses_projection else z.detach()
@@ -255,7 +255,7 @@ class JointStep(nn.Module):
 
 
 def joint_step(encoder: Encoder, objective: Objective, features: Features) -> nn.Module:
-    """Returns the module of a step; with several processes it averages their gradients in each backward pass."""
+    """Returns a `JointStep`; with several processes its backward pass averages gradients over the processes."""
     step = JointStep(encoder, objective, features)
     if processes.world() == 1:
         return step
@@ -263,7 +263,7 @@ def joint_step(encoder: Encoder, objective: Objective, features: Features) -> nn
 
 
 def share_norms(encoder: Encoder, device: torch.device) -> None:
-    """Makes batch norms use the statistics of the joint batch, if there are several processes with a GPU each."""
+    """Makes batch norms use statistics of the joint batch if several processes train on GPUs; changes `encoder.net`."""
     if processes.world() > 1 and device.type == "cuda":
         convert = nn.SyncBatchNorm.convert_sync_batchnorm
         if isinstance(encoder.arch, TimmBackbone):  # its batch norms carry the activation that follows
@@ -272,9 +272,9 @@ def share_norms(encoder: Encoder, device: torch.device) -> None:
 
 
 def rows_of_process(rows: Tensor) -> Tensor:
-    """Returns this process's share of the rows of a joint batch (B,).
+    """Returns this process's share of the image indices `rows` (B,) of a joint batch.
 
-    Raises ValueError unless all shares have the same size of at least two images: lesions are cut from another image.
+    With several processes, raises ValueError unless each gets the same number of images, two or more.
     """
     world = processes.world()
     if world > 1 and (len(rows) % world or len(rows) < 2 * world):
@@ -286,7 +286,7 @@ def rows_of_process(rows: Tensor) -> Tensor:
 
 
 def joined(parts: Sequence[tuple[Tensor, Tensor, Views]]) -> tuple[Tensor, Tensor, Views]:
-    """Concatenates h, z and views of all processes, ordered by rank within each kind of image of `Views`."""
+    """Concatenates h, z and views of all processes; within each kind of image in `Views`, rows are ordered by rank."""
     views = [v for _, _, v in parts]
     firsts = [rank * len(v.labels) for rank, v in enumerate(views)]
     strong = None if views[0].strong is None else torch.cat([v.strong for v in views])  # type: ignore[misc]

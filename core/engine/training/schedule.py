@@ -30,9 +30,9 @@ def learning_rate(config: PretrainConfig, step: int, steps: int) -> float:
 
 
 def warm_cosine(step: int, steps: int, warmup: float, least: float = 0.02) -> float:
-    """Returns the share of the highest rate at a step from 0 to steps - 1.
+    """Returns the learning rate at a step from 0 to steps - 1, as a factor of its maximum.
 
-    It rises during the first `warmup` (a share) of the steps, then falls along a cosine, never below `least`.
+    The factor rises along a cosine during the share `warmup` of all steps, then falls likewise, never below `least`.
     """
     at = step / steps
     phase = at / warmup - 1 if at < warmup else (at - warmup) / (1 - warmup)
@@ -40,12 +40,12 @@ def warm_cosine(step: int, steps: int, warmup: float, least: float = 0.02) -> fl
 
 
 def polynomial(step: int, steps: int, power: float) -> float:
-    """Returns the share of the first rate at a step from 0 to steps - 1: (1 - step / steps) ** power."""
+    """Returns the learning rate at a step as a factor of the initial rate: (1 - step / steps) ** power."""
     return (1 - step / steps) ** power
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Sets the learning rate of all parameters; in a group with a `scale` it is multiplied by that."""
+    """Sets the learning rate of all parameter groups, multiplied by the group's `scale` if it has one."""
     for group in optimiser.param_groups:
         group["lr"] = rate * group.get("scale", 1.0)
 
@@ -55,7 +55,7 @@ def _glide(start: float, end: float, progress: float) -> float:
 
 
 def build_optimiser(config: PretrainConfig, parameters: Iterable[Any]) -> torch.optim.Optimizer:
-    """Builds SGD with momentum (the paper's) or AdamW, over parameters of the encoder and the objective, or groups."""
+    """Builds SGD with momentum, as in the paper, or AdamW over parameters or parameter groups."""
     parameters = list(parameters)
     if config.optimiser == "sgd":
         return torch.optim.SGD(parameters, config.lr, config.momentum, weight_decay=config.weight_decay)
@@ -73,10 +73,10 @@ SIDE = 64  # of the image that is passed once to see which layers run
 
 @torch.no_grad()
 def stages(encoder: Encoder) -> dict[int, list[nn.Module]]:
-    """Returns the backbone's layers by the finest stride whose map needs them.
+    """Returns the backbone's layers, grouped by the finest stride whose feature map depends on them.
 
-    Together they have all its parameters. A layer is a module that directly has parameters or buffers. Layers that no
-    map depends on, such as a transformer's position embedding, belong to the finest stride.
+    A layer is a module that directly has parameters or buffers; every parameter belongs to a layer. Layers that are not
+    called as modules, such as the network itself with a transformer's position embedding, belong to the finest stride.
     """
     layers = [m for m in encoder.net.modules() if any(True for _ in _own(m))]
     probe = torch.zeros(1, 3, SIDE, SIDE, device=encoder.mean.device)
@@ -99,11 +99,11 @@ def stages(encoder: Encoder) -> dict[int, list[nn.Module]]:
 
 
 def parameter_groups(encoder: Encoder, frozen: int, rate: float, decay: float) -> list[dict[str, Any]]:
-    """Returns the encoder's trained parameters as groups of an optimiser, each with its share of the rate, `scale`.
+    """Returns the encoder's trained parameters as optimiser groups, each with its factor `scale` of the learning rate.
 
-    frozen: layers up to the map of this stride are frozen, so their parameters no longer require gradients; 0 for none.
-    rate: learning rate of the coarsest stage relative to the projection head; that of each finer stage is multiplied by
-    `decay` once more.
+    frozen: layers up to the map at this stride are frozen: their parameters no longer require gradients. 0: none.
+    rate: factor of the coarsest stage, where the projection head has 1; each finer stage has `decay` times the factor
+    of the next coarser stage.
     """
     groups = []
     for depth, (stride, layers) in enumerate(reversed(stages(encoder).items())):
@@ -116,7 +116,7 @@ def parameter_groups(encoder: Encoder, frozen: int, rate: float, decay: float) -
 
 
 def still_layers(encoder: Encoder, frozen: int, frozen_norm: bool) -> list[str]:
-    """Returns the names of layers that stay in eval mode: frozen layers, and with `frozen_norm` all batch norms."""
+    """Returns the names of layers that stay in eval mode: up to stride `frozen`, plus batch norms if `frozen_norm`."""
     if not frozen and not frozen_norm:
         return []
     names = {module: name for name, module in encoder.named_modules()}

@@ -1,6 +1,6 @@
-"""A study in one zip: its rows, images, runs, cluster maps and audit trail, for moving it between installations.
+"""Exports a study as one zip (rows, images, runs, cluster maps, audit trail), and imports it in another installation.
 
-A bundle keeps names and times as they are, so it is not for publishing. An import does not trust it: values must fit
+A bundle contains names and times unchanged, so it is not for publishing. An import does not trust it: values must fit
 this database, all ids are replaced, sizes are limited, and nothing is stored before everything has been checked.
 """
 

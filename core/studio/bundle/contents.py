@@ -1,8 +1,8 @@
-"""The tables and columns in a bundle, derived from the database itself, and the values that each may hold.
+"""The tables and columns in a bundle, derived from the database schema, and the values that each column may hold.
 
-Every table and every column is exported, unless `STAYS` gives the reason why not. The rows of a study are those that
-refer to it, directly or through others. A value is checked by its column's type, or by its kind in `KINDS`; a reference
-becomes the new id of the row that it refers to.
+Every table and every column is exported unless `STAYS` lists it with a reason. The rows of a study are those that
+refer to it, directly or through other tables. On import, each value is checked against its column's SQL type, or
+against `KINDS` if the column is listed there, and each reference is replaced by the new id of the row.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ class Duplicate(Record):
 
 
 class Straddling(Record):
-    """Names of one patient's images that are in training and in test."""
+    """A patient with images in both training and test: the names of these images."""
 
     train: list[Text]
     test: list[Text]
 
 
 class Report(foreign_runs.Lenient):
-    """The report of a study's import."""
+    """The report that was stored when the study was imported; for the fields, see `ImportReport`."""
 
     study: Name
     accepted: Count
@@ -129,7 +129,7 @@ def stays(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Column:
-    """A column that is exported. refers: the table whose key it holds, if any."""
+    """An exported column. required: it cannot be NULL; refers: the table to whose rows it refers, if any."""
 
     name: str
     type: str
@@ -139,7 +139,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """An exported table. key: its column of ids that are replaced on import. where: selects the rows of :study."""
+    """An exported table. key: its id column, replaced on import, if any; where: SQL condition for rows of :study."""
 
     name: str
     key: str | None
@@ -152,7 +152,7 @@ class Table:
 
 
 def tables(store: Store) -> dict[str, Table]:
-    """Derives the tables of a bundle from the database, each after those that it refers to."""
+    """Returns the exported tables by name, from the database schema, each after the tables that it refers to."""
     names = [row["name"] for row in store.query("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")]
     waiting = {name: _columns(store, name) for name in names if not stays(name)}
     done: dict[str, Table] = {}
@@ -209,9 +209,9 @@ def _rows_of(store: Store, table: str, columns: tuple[Column, ...], done: dict[s
 
 @dataclass
 class Ids:
-    """New ids and names by old ones, for one bundle. files: the future folder of the study's images.
+    """Maps ids and names in a bundle to new ones. study, was: new and old id; files: the future folder of its images.
 
-    taken: names of accounts here, because a reader with such a name in the bundle is another person.
+    taken: names of accounts here; a reader in the bundle with one of these names is another person and is renamed.
     """
 
     study: str
@@ -227,13 +227,13 @@ class Ids:
         return self.new.setdefault(table, {})
 
     def name_of(self, reader: str) -> str:
-        """Returns the name under which a reader's work is kept. It is not an account, so nobody can sign in with it."""
+        """Returns the name under which a reader's work is stored. No account has it, so nobody can sign in with it."""
         if reader not in self.reader:
             self.reader[reader] = f"{reader[:64]} ({self.study})" if reader in self.taken else reader[:64]
         return self.reader[reader]
 
     def renamed(self, value: Any) -> Any:
-        """Returns a JSON value in which runs and maps have their new names."""
+        """Returns a copy of a JSON value in which the ids of runs and cluster maps are replaced by the new ones."""
         if isinstance(value, dict):
             return {self.renamed(k): self.renamed(v) for k, v in value.items()}
         if isinstance(value, list):
@@ -243,7 +243,7 @@ class Ids:
         return self.of("runs").get(value) or self.of("cluster_maps").get(value) or value
 
     def before(self, review: int, first: int) -> int:
-        """Returns the largest new id of the reviews with old ids up to `review`, or `first` (this home's last id)."""
+        """Returns the largest new id among the reviews with old ids up to `review`; `first` if there is none."""
         return max((new for old, new in self.of("reviews").items() if old <= review), default=first)
 
 
@@ -301,9 +301,9 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def stored(table: str, column: Column, value: Any, row: Row, ids: Ids) -> Any:
-    """Checks a value of a bundle and returns it as it is stored here.
+    """Checks a value from a bundle and returns it in the form in which it is stored here.
 
-    row: the row's columns read so far. Raises Refused if the column cannot hold the value.
+    row: the columns of the same row that were already converted. Raises Refused if the column cannot hold the value.
     """
     if value is None:
         return None  # the database decides whether that is allowed

@@ -26,8 +26,7 @@ _LARGEST = 1 << 30  # bytes of one compressed array file, unpacked
 
 
 def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str]]:
-    """Lists a study's map files: ([(file, name inside the bundle)], keys of maps whose files were cleared from the
-    cache)."""
+    """Returns ([(file, name in the bundle)] of a study's maps, keys of maps whose files are no longer cached)."""
     root = store.home.clusters
     files: dict[str, Path] = {}
     missing = []
@@ -45,7 +44,7 @@ def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str
 
 
 def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]], list[str]]:
-    """Rewrites a bundle's unpacked maps for this home; returns ([(staged path, final path)], maps without files).
+    """Adapts unpacked maps to this home; returns ([(staged path, final path)], old keys of maps without files).
 
     Rows of maps without files are deleted again. Raises Refused for arrays that do not form a map of this bundle.
     """

@@ -1,4 +1,4 @@
-"""A bundle as a file: one zip, streamed out with a hash of each file, and unpacked again within limits."""
+"""Writes a bundle as a stream (one zip, with a hash of each file), and unpacks a bundle within size limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NOT_OF_THE_RUN = ("process.json",)  # the process that works on it, on this mach
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on the size of a bundle that is unpacked."""
+    """Limits on unpacking a bundle: its number of files (`entries`), and sizes in bytes."""
 
     entries: int = 1_000_000
     bytes: int = 1 << 40
@@ -49,14 +49,14 @@ class Limits:
 
 
 class Packed(Record):
-    """A file of a bundle."""
+    """The size and hash of a file in a bundle."""
 
     bytes: Count
     sha256: Sha256
 
 
 class Manifest(Record):
-    """The bundle's list of contents."""
+    """The contents of a bundle: rows per table, size and hash of each file, and what is missing or has changed."""
 
     format: Literal[3]
     study: Name
@@ -103,7 +103,7 @@ def _listed(bundle: zipfile.ZipFile, manifest: Manifest, limits: Limits) -> list
 
 
 def unpack(source: Path, bundle: zipfile.ZipFile, manifest: Manifest, folder: Path, limits: Limits) -> dict[str, str]:
-    """Unpacks into `folder`; returns {name: sha256}. Raises Refused if a limit is exceeded or a hash differs."""
+    """Unpacks a bundle into `folder`; returns {name: sha256}. Raises Refused if it violates `manifest` or `limits`."""
     entries = _listed(bundle, manifest, limits)
     room = min(limits.bytes, max(limits.always, limits.ratio * source.stat().st_size))
     free = shutil.disk_usage(folder).free - limits.spare
@@ -150,11 +150,11 @@ class _Sink(io.RawIOBase):
 
 
 class BundleWriter:
-    """One export of a study, streamed as a zip.
+    """Exports a study as a zip, in `chunks`; the constructor records the export by user `by` in the audit trail.
 
-    `missing` is known before the first byte; `rows` and `changed` are complete after the last. missing: {"images":
-    names of cases whose file is missing, "maps": maps whose files were cleared from the cache}; changed: names of cases
-    whose file differs from the imported one. Raises ValueError for an unknown study.
+    `missing` is set by the constructor; `rows` and `changed` are complete after the last chunk. missing: {"images":
+    names of cases without a file, "maps": keys of maps whose files are no longer cached}; changed: names of cases whose
+    file differs from the imported one. Raises ValueError for an unknown study.
     """
 
     def __init__(self, store: Store, study: str, by: str):
@@ -187,7 +187,7 @@ class BundleWriter:
                 yield file, f"runs/{run['id']}/{file.relative_to(root).as_posix()}"
 
     def chunks(self) -> Iterator[bytes]:
-        """Yields the zip in pieces of about a mebibyte, without ever storing it on this disk."""
+        """Yields the zip in pieces of about 1 MiB; only its rows are temporarily stored on disk."""
         sink = _Sink()
         with (
             leftovers.folder(self.store.home.cache) as folder,
@@ -260,7 +260,7 @@ class BundleWriter:
 
 
 def quoted(columns: Iterable[str]) -> str:
-    """Quotes column names for SQL."""
+    """Returns column names for SQL, quoted and separated by commas."""
     return ", ".join(f'"{column}"' for column in columns)
 
 
@@ -270,7 +270,7 @@ def _copy(out: sqlite3.Connection, table: str, columns: list[str], rows: Iterabl
 
 
 def export_bundle(store: Store, study: str, target: Path, by: str) -> dict:
-    """Writes a study as a zip; returns {"file", "bytes", "rows": {table: n}, "burned_in", "missing", "changed"}."""
+    """Writes a study to a zip; returns {"file", "bytes", "rows": {table: n}, "burned_in", "missing", "changed"}."""
     target = Path(target)
     writer = BundleWriter(store, study, by)
     with replacing(target) as draft, draft.open("wb") as out:

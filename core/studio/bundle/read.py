@@ -1,4 +1,4 @@
-"""Imports a bundle: its rows under new ids, its audit trail apart from this home's, its files as a new study's."""
+"""Imports a bundle as a new study: rows get new ids, and its audit trail is stored separately from this home's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNFINISHED = ("new", "queued", "running")
 
 
 def read_rows(file: Path, table: str, columns: Iterable[str]) -> Iterator[Row]:
-    """Yields rows of a plain table of a bundle's database; none if the table is missing. Raises Refused for views."""
+    """Yields the rows of a table in a bundle's database; none if it is missing. Raises Refused for a view or damage."""
     source = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     try:
         source.row_factory = sqlite3.Row
@@ -57,7 +57,7 @@ def read_rows(file: Path, table: str, columns: Iterable[str]) -> Iterator[Row]:
 
 
 def store_rows(store: Store, file: Path, ids: Ids) -> dict[str, int]:
-    """Writes all tables inside the caller's transaction; returns {table: rows}.
+    """Stores all tables of a bundle in the caller's transaction; returns {table: number of rows}.
 
     Raises Refused for a value that its column cannot hold, or a reference to a row that is not in the bundle.
     """
@@ -187,7 +187,7 @@ def _png_size(png: bytes) -> tuple[int, int]:
 
 
 class Event(Record):
-    """An event of another home; for studies outside the bundle only its position in the chain is known."""
+    """An audit event of another home; for events of other studies, only id, previous and hash are set."""
 
     id: Count
     at: Text | None
@@ -204,7 +204,7 @@ class Event(Record):
 
 
 def keep_events(store: Store, rows: Iterable[Row], bundle: str) -> int:
-    """Stores a bundle's events under the bundle's name; returns how many. They keep the ids of their home."""
+    """Stores audit events, with their original ids, under the name of their bundle; returns the number of events."""
     count = 0
     names = ", ".join(("bundle", *EVENTS))
     statement = f"INSERT INTO foreign_events ({names}) VALUES ({', '.join('?' * (1 + len(EVENTS)))})"
@@ -217,7 +217,7 @@ def keep_events(store: Store, rows: Iterable[Row], bundle: str) -> int:
 
 
 def verify_foreign(store: Store) -> list[str]:
-    """Checks the audit trails of bundles (links of all events, hashes of those with content); lists the problems."""
+    """Returns a sentence for each error in imported audit trails: broken links, wrong hashes of events with content."""
     problems: list[str] = []
     last: dict[str, str] = {}
     for row in store.db.query("SELECT * FROM foreign_events ORDER BY bundle, id"):
@@ -237,8 +237,8 @@ def import_bundle(store: Store, source: Path, by: str, limits: Limits | None = N
     """Imports the study of a bundle into this home, entirely or not at all.
 
     Returns {"study", "rows": {table: n}, "readers": {name: name here}, "missing", "changed"}. missing: {"images": names
-    of cases without an image, "maps": maps without files}; changed: names of cases whose image differs from the one
-    imported originally. Raises Refused, and changes nothing, if the study is already here, or if the file is damaged,
+    of cases without an image, "maps": keys of maps without files}; changed: names of cases whose image differs from the
+    imported one. Raises Refused, and changes nothing, if the study is already here, or if the file is damaged,
     too large, or has content that is not part of a bundle.
     """
     source = Path(source)

@@ -1,1 +1,1 @@
-"""Clusters: maps of the feature space by epoch, and metrics of their reliability."""
+"""The Clusters tab: two-dimensional maps of an encoder's features by epoch, and metrics of class separation."""

@@ -40,7 +40,7 @@ def check(m: Map, point: int) -> int:
 
 
 def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
-    """Draws a point's thumbnail, uint8 (H, W, 3) RGB in the proportions of its case, at most `side` long."""
+    """Returns a point's thumbnail, uint8 (H, W, 3) RGB, in its case's aspect ratio, the longer side `side` pixels."""
     check(m, point)
     mixed = int(m.points.mixed[point])
     image = m.points.mixed_images()[mixed] if mixed >= 0 else _arrays(store, m)[int(m.points.row[point])]
@@ -49,7 +49,7 @@ def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
 
 
 def fitted(aspect: float, side: int) -> tuple[int, int]:
-    """Computes (width, height) of a picture whose width by height is `aspect` and whose longer side is `side`."""
+    """Returns (width, height) in pixels for an aspect ratio (width / height) and a longer side of `side` pixels."""
     return (side, max(1, round(side / aspect))) if aspect >= 1 else (max(1, round(side * aspect)), side)
 
 
@@ -60,9 +60,9 @@ def _aspect(store: Store, m: Map, point: int) -> float:
 
 
 def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
-    """Reads a point's picture, uint8 (H, W, 3) RGB: the case's image, or its MedMix version.
+    """Returns a point's picture, uint8 (H, W, 3) RGB: the case's image, or its MedMix version.
 
-    It has the case's proportions and is at most `side` long.
+    It has the case's aspect ratio and at most `side` pixels per side. Raises ValueError if the case no longer exists.
     """
     check(m, point)
     mixed = int(m.points.mixed[point])
@@ -77,7 +77,7 @@ def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
 
 
 def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
-    """Traces the outline of a point's lesions (the pasted ones, or the case's mask) as rings of [x, y] in 0 to 1."""
+    """Returns the outlines of a point's lesions (pasted, or from the case's mask): rings of [x, y] from 0 to 1."""
     check(m, point)
     mixed = int(m.points.mixed[point])
     mask = m.points.mixed_mask(mixed) if mixed >= 0 else _mask(store, m.about["study"], int(m.points.case_id[point]))
@@ -89,10 +89,10 @@ def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
 
 
 def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndarray:
-    """Colours a case's heat map by run `fit`: RGBA uint8 (side, side, 4), to be stretched over the picture.
+    """Returns a case's heat map by run `fit` in colours: uint8 (side, side, 4) RGBA, to be stretched over the picture.
 
     The scale is the same for all images of the run and comes from held-out normals. Normal regions are transparent, and
-    regions that are not judged are hatched in grey.
+    regions that are not judged are hatched in grey. Raises ValueError if the run has no heat map of this point.
     """
     check(m, point)
     case_id = int(m.points.case_id[point])
@@ -128,7 +128,7 @@ NONE = "\u2013"
 
 
 def fits(store: Store, m: Map) -> list[dict]:
-    """Lists the runs whose readings can colour the map, best first.
+    """Lists the detector runs whose scores can colour the map, best first: [{"id", "name", "method", "parent"}].
 
     Runs on the map's encoder come first; among these and among the others, runs are ordered by their detector (the
     default one first), then newest first.
@@ -143,10 +143,10 @@ def _has_readings(store: Store, run: str) -> bool:
 
 
 def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
-    """Collects the columns by which the map can be coloured, each with a value for every point.
+    """Returns the columns by which the map can be coloured, each with a value for every point.
 
     Returns {"name", "title", "names", "codes"} for categories, {"name", "title", "values"} for numbers (None: unknown).
-    Scores, decisions and tags of MedMix versions are unknown.
+    Scores, decisions and tags of MedMix versions are unknown. fit: the run whose scores are included, if any.
     """
     points = m.points
     query = (
@@ -219,7 +219,7 @@ def pseudo(m: Map) -> dict:
 
 
 def category(name: str, title: str, values: list[str]) -> dict:
-    """Builds a column of categories: codes are indices into the sorted names, with the unknown one last."""
+    """Builds a column of categories: codes are indices into the sorted names, of which NONE (unknown) is the last."""
     names = sorted(set(values), key=lambda v: (v == NONE, v))
     code = {v: i for i, v in enumerate(names)}
     return {"name": name, "title": title, "names": names, "codes": [code[v] for v in values]}
@@ -259,7 +259,7 @@ def _reviews(store: Store, points, is_real: np.ndarray, study: str) -> list[dict
 
 
 def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
-    """Describes one point: the case, its class, its reading by run `fit`, the latest reviews, outlines."""
+    """Returns details of a point: case, class, scores by run `fit`, active reviews (newest first), lesion outlines."""
     check(m, point)
     case_id, lesions = int(m.points.case_id[point]), int(m.points.lesions[point])
     case = store.one("SELECT id, name, added, split, label, width, height, tags FROM cases WHERE id = ?", [case_id])
@@ -286,7 +286,7 @@ def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
 
 
 def reading(store: Store, case_id: int, fit: str | None) -> dict | None:
-    """Reads the reading of a case by run `fit`, without the heat map."""
+    """Returns a case's scores by run `fit`, without the heat map; None if `fit` is empty or has not scored the case."""
     if not fit:
         return None
     return store.one(
@@ -297,7 +297,7 @@ def reading(store: Store, case_id: int, fit: str | None) -> dict | None:
 
 
 def features(store: Store, m: Map, epoch: int = -1) -> np.ndarray:
-    """Loads the features from which the map of epoch index `epoch` was computed: float32 (N, D)."""
+    """Loads the features mapped at epoch index `epoch`, float32 (N, D). Raises NotFound if the cache was cleared."""
     count = len(m.about["epochs"])
     if not -count <= epoch < count:
         raise ValueError(f"this map has {count} epochs; index {epoch} is none of them")
@@ -315,7 +315,7 @@ _last: dict = {}  # features of the last map and epoch, as neighbours of several
 
 
 def neighbours(store: Store, m: Map, point: int, epoch: int = -1, k: int = 10) -> list[dict]:
-    """Finds the k nearest points in feature space with their Euclidean distances, nearest first."""
+    """Returns the k nearest points in feature space, nearest first: [{"point", "distance": Euclidean}]."""
     check(m, point)
     index, distance = nearest(features(store, m, epoch), point, k)
     return [{"point": int(i), "distance": float(d)} for i, d in zip(index, distance, strict=True)]
@@ -350,7 +350,7 @@ def table(store: Store, m: Map, names: Names, fit: str | None = None) -> dict[st
 
 
 def add_projected(out: dict[str, list], m: Map, projected: list[Projected]) -> None:
-    """Appends rows of projected images, numbered after the map's points, and the columns `placed` and `far`."""
+    """Adds projected images to the table `out`, and columns `placed` (title of the set) and `far` (out of support)."""
     rows = len(out["epoch"])
     out["placed"], out["far"] = [None] * rows, [None] * rows
     first = len(m.points)
@@ -369,7 +369,7 @@ def add_projected(out: dict[str, list], m: Map, projected: list[Projected]) -> N
 def write(
     store: Store, m: Map, format: str, names: Names, fit: str | None = None, projected: list[Projected] | None = None
 ) -> bytes:
-    """Returns the table as the bytes of a file. format: csv or parquet. projected: projected images to include."""
+    """Returns the table of points, and of `projected` images, as the bytes of a file. format: one of TABLE_FORMATS."""
     if format not in TABLE_FORMATS:
         raise ValueError(f"a table is saved as {', '.join(TABLE_FORMATS)}, not {format!r}")
     columns = table(store, m, names, fit)

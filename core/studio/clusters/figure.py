@@ -1,4 +1,4 @@
-"""A map as a figure for a paper: one panel per epoch with its metrics below, on white, with vector text; SVG, PDF, PNG.
+"""Draws a map as a figure for a paper: one panel per epoch with metrics below, on white; SVG or PDF (vector text), PNG.
 
 The same map always gives the same bytes, because the file has no dates or random names.
 """
@@ -54,7 +54,7 @@ def draw(
 
     epochs: numbers of the epochs to show, None for all. column: a categorical column of `explore.columns` for the
     colours, None for the class. groups: names of the classes to show, None for all. objective: name of the pre-training
-    in titles. projected: projected images.
+    in titles. projected: projected images to add. Raises ValueError for an unknown format, epoch or class.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -180,7 +180,7 @@ def _numbers(axis, facts: dict) -> None:
 
 
 def colours_of(names: list[str]) -> list[str]:
-    """Chooses one colour per category; the classes have fixed colours."""
+    """Returns a hex colour for each category name; the classes of a map have fixed colours."""
     colours, spare = [], 0
     for name in names:
         pseudo = re.match("A([\u2081-\u2087]),", name)

@@ -1,4 +1,4 @@
-"""The maps of a home, made once per content and listed in the database, and actions on selected points.
+"""The maps of a home (one per combination of inputs, listed in the database), and actions on selected points.
 
 The cases of selected points can be tagged or put on a reader's worklist; views of a map can be saved.
 """
@@ -27,7 +27,7 @@ VERSION = 2  # increase it if the same configuration gives a different map
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything on which a map depends."""
+    """The inputs of a map; `key` and `points_key` are hashes of the inputs of the map and of its point set."""
 
     key: str
     points_key: str
@@ -42,7 +42,7 @@ class Plan:
 
 
 def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
-    """Plans a map of a run by `config`; maps with the same content have the same key."""
+    """Returns the plan of a map of run `run_id`; equal inputs give equal keys. Raises NotFound without snapshots."""
     from core.engine.augment.config import MedMixConfig
     from core.studio.runs.readings import size_of
 
@@ -62,7 +62,7 @@ def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
 
 
 def request(store: Store, run_id: str, config: MapConfig, device: str = "auto") -> dict:
-    """Queues a map, unless it exists or is being made; returns {"key", "ready", "job"}."""
+    """Queues a job that makes a map, unless it exists or is being made; returns {"key", "ready", "job": id or None}."""
     map_plan = plan(store, run_id, config)
     if (map_folder(store, map_plan.key) / "map.json").exists() and _row(store, map_plan.key):
         return {"key": map_plan.key, "ready": True, "job": None}
@@ -95,7 +95,7 @@ def under_way(store: Store, job: int | None) -> bool:
 
 
 def enter(store: Store, map_plan: Plan, **values) -> None:
-    """Inserts a map's row in the database, or updates its columns to `values`."""
+    """Inserts a map's row into the database if it is missing, and sets its columns to `values`."""
     row = {
         "key": map_plan.key,
         "study": map_plan.study["id"],
@@ -174,7 +174,7 @@ def list_maps(store: Store, study: str) -> list[dict]:
 
 
 def forget(store: Store, key: str) -> None:
-    """Removes a map from the list and from the cache; features and images are kept for other maps."""
+    """Deletes a map's row and files, but not its features and images. Raises NotFound for an unknown key."""
     if _row(store, key) is None:
         raise NotFound("there is no such map")
     store.execute("DELETE FROM cluster_maps WHERE key = ?", [key])
@@ -185,7 +185,7 @@ LONGEST = 60
 
 
 def cases_of(m: Map, points: list[int]) -> list[int]:
-    """Lists the case ids of points; MedMix versions, which are not cases, are skipped."""
+    """Returns the case ids of points, without MedMix versions. Raises ValueError for a point that is not on the map."""
     index = np.asarray(points, np.int64)
     if len(index) and (index.min() < 0 or index.max() >= len(m.points)):
         raise ValueError(f"this map has points 0 to {len(m.points) - 1}")
@@ -193,14 +193,14 @@ def cases_of(m: Map, points: list[int]) -> list[int]:
 
 
 def tag(store: Store, m: Map, points: list[int], name: str, by: str, remove: bool = False) -> dict:
-    """Adds or removes a tag: {"tag", "cases": number of changed cases, "left_out": number of MedMix versions}."""
+    """Adds or removes a tag; returns {"tag", "cases": number changed, "left_out": number of MedMix versions}."""
     changed = cases.change_tag(store, m.about["study"], cases_of(m, points), name, by, remove)
     left_out = int((m.points.lesions[np.asarray(points, int)] > 0).sum())
     return {"tag": cases.clean_tag(name), "cases": changed, "left_out": left_out}
 
 
 def to_worklist(store: Store, m: Map, points: list[int], reader: str) -> dict:
-    """Assigns the test cases among the points to `reader`: {"cases", "left_out": number of other points}."""
+    """Assigns the points' test cases to `reader`; returns {"cases": number, "left_out": number of other points}."""
     tests = {
         r["id"] for r in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [m.about["study"]])
     }
@@ -214,7 +214,7 @@ def to_worklist(store: Store, m: Map, points: list[int], reader: str) -> dict:
 
 
 def save_view(store: Store, study: str, name: str, reader: str, state: dict) -> int:
-    """Saves the state of the page as a view, in place of one with the same name; returns its id."""
+    """Saves the state of the page as a view, replacing a view with the same name; returns the view's id."""
     name = " ".join(name.split())
     if not name or len(name) > LONGEST:
         raise ValueError(f"a view's name has 1 to {LONGEST} characters")
@@ -226,13 +226,13 @@ def save_view(store: Store, study: str, name: str, reader: str, state: dict) -> 
 
 
 def list_views(store: Store, study: str) -> list[dict]:
-    """Lists the views of a study by name, with their states."""
+    """Lists the saved views of a study by name, with their states."""
     rows = store.query("SELECT * FROM cluster_views WHERE study = ? ORDER BY name", [study])
     return [{**row, "state": json.loads(row["state"])} for row in rows]
 
 
 def delete_view(store: Store, view: int) -> None:
-    """Deletes a view."""
+    """Deletes a saved view by its id. Raises NotFound if it does not exist."""
     if store.one("SELECT 1 FROM cluster_views WHERE id = ?", [view]) is None:
         raise NotFound("there is no such view")
     store.execute("DELETE FROM cluster_views WHERE id = ?", [view])

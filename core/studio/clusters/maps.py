@@ -80,8 +80,8 @@ def fit_map(
 ) -> np.ndarray:
     """Fits a map to features (N, D): coordinates float32 (N, 2), centred at 0, with a root mean square radius of 1.
 
-    start: (N, 2), the coordinates of the previous map, from which t-SNE and UMAP start; PCA ignores it. report: called
-    with (finished iterations, all iterations) by t-SNE and UMAP; an exception that it raises ends the fit.
+    start: (N, 2), coordinates of the previous map from which t-SNE and UMAP start; PCA ignores it. report: called by
+    t-SNE and UMAP with (finished, all) iterations; may raise to end the fit. Raises ValueError for N < 4.
     """
     features = np.ascontiguousarray(features, np.float32)
     if len(features) < 4:
@@ -169,7 +169,7 @@ def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
 
 
 def nearest_points(features: np.ndarray, new: np.ndarray, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the k nearest of features (N, D) to each new one (M, D): int64 indices and Euclidean distances, (M, k)."""
+    """Finds the k rows of features (N, D) nearest to each row of new (M, D): indices and Euclidean distances (M, k)."""
     distance, index = NearestNeighbors(n_neighbors=min(k, len(features))).fit(features).kneighbors(new)
     return index, distance
 
@@ -184,7 +184,7 @@ def weighted_mean(coords: np.ndarray, index: np.ndarray, distance: np.ndarray) -
 def project(features: np.ndarray, coords: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Projects new features (M, D) onto a finished map, which is not changed: float32 (M, 2).
 
-    A point is placed between its ten nearest neighbours in feature space (`weighted_mean`), or on one that it equals.
+    Each new point is placed at the `weighted_mean` of its ten nearest neighbours in feature space.
     UMAP's `transform` starts from such a mean as well (umap-learn, `init_graph_transform`) but then optimises the new
     points, which needs the fitted model with its random state. This function only needs the points, works for maps of
     every method, and places an image independently of other new images.
@@ -196,10 +196,10 @@ _FITS = {"pca": _pca, "tsne": _tsne, "umap": _umap}
 
 
 def procrustes(coords: np.ndarray, onto: np.ndarray) -> np.ndarray:
-    """Rotates or reflects coords (N, 2) so that they are as close as possible to `onto`: float32 (N, 2).
+    """Shifts and rotates or reflects coords (N, 2) to be as close as possible to `onto` (N, 2): float32 (N, 2).
 
-    The rotation comes from a singular value decomposition (Schoenemann 1966). The scale is not changed: all maps have
-    the same scale, and another one would hide that features spread or collapse.
+    The rotation comes from a singular value decomposition (Schoenemann 1966). The scale is not changed, because `tidy`
+    gives all maps the same scale.
     """
     a, b = coords.astype(np.float64), onto.astype(np.float64)
     u, _, vt = np.linalg.svd((a - a.mean(0)).T @ (b - b.mean(0)))

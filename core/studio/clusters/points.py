@@ -1,4 +1,4 @@
-"""The images of a map: real ones by split and label, and MedMix versions A_1 to A_k of normal ones.
+"""The images of a map: real images by split and label, and MedMix versions A_1 to A_k of normal images.
 
 A point set is made once per (study, size, MedMix, PointsConfig) and cached in the home, so that all epochs, all runs of
 the same configuration and all maps show the same images.
@@ -34,7 +34,7 @@ _SUBSCRIPT = str.maketrans("0123456789", "\u2080\u2081\u2082\u2083\u2084\u2085\u
 
 
 def group_name(lesions: int) -> str:
-    """Returns the name of the class A_n on the map and in its legend."""
+    """Returns the name of class A_n, with n = `lesions`, on the map and in its legend."""
     return f"A{str(lesions).translate(_SUBSCRIPT)}, {lesions} pasted lesion{'s' if lesions > 1 else ''}"
 
 
@@ -135,7 +135,7 @@ def made_points(home: Home, key: str, make: Callable[[Path], object]) -> PointSe
 
 
 def make_points(folder: Path, study: dict, size: int, mix, k: int, config: PointsConfig, arrays) -> None:
-    """Selects the images, makes their MedMix versions with `mix` (a member of STRONG), and writes both to `folder`."""
+    """Writes a point set to `folder`: selected images, and versions A_1 to A_k by the strong augmentation `mix`."""
     pick = functools.partial(_pick, config.seed)
     split, label = np.asarray(arrays.split), np.asarray(arrays.label)
     train = pick(np.flatnonzero((split == "train") & (label != "abnormal")), config.train)
@@ -212,8 +212,8 @@ def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.n
 @dataclass
 class Projected:
     """M new images on a map of E epochs. coords: float32 (E, M, 2). near, distance: int64 and float32 (E, M, k), the
-    neighbours, nearest first. out_of_support: bool (E, M), whether the mean distance exceeds that of 99 % of the map's
-    points.
+    neighbours, nearest first. out_of_support: bool (E, M), whether the mean distance to them exceeds the 99th
+    percentile of this distance among the map's points.
     """
 
     key: str
@@ -237,7 +237,7 @@ VERSION = 2  # increase it if the same inputs give different features
 
 
 def chosen(store: Store, run: dict, config: MapConfig) -> list[Snapshot]:
-    """Returns the snapshots of a map. Raises NotFound, which lists the available epochs, if one is missing."""
+    """Returns the snapshots of `config.epochs` (default: the last). Raises NotFound if one is missing."""
     have = {s.epoch: s for s in snapshots(store, run)}
     if not have:
         raise NotFound(f"run {run['id']} has saved no encoder yet: train it first")
@@ -302,7 +302,7 @@ def features_of(
 
 
 def finish(features: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapConfig) -> np.ndarray:
-    """Returns cached features, centred if the map shows centred ones."""
+    """Returns features as the map uses them: f - c_n if `config.feature` is "centred", else unchanged."""
     if config.feature != "centred":
         return np.asarray(features)
     centres = saved_centres(snapshot)

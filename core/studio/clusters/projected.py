@@ -53,7 +53,7 @@ class ProjectionConfig(Config):
 
 @dataclass(frozen=True)
 class Source:
-    """One image to project. case: its id if it is a case of a study, else -1."""
+    """One image to project. case: its case id, -1 for a file; stamp: changes if the file changes."""
 
     name: str
     path: str
@@ -63,7 +63,7 @@ class Source:
 
 
 def sources(store: Store, m: Map, config: ProjectionConfig) -> tuple[str, list[Source]]:
-    """Lists the images to project: (title, images). Raises ValueError or NotFound if there are none."""
+    """Returns (title, images to project). Raises ValueError for no images or more than MOST, NotFound for the study."""
     if config.study:
         study = studies.show_study(store, config.study)
         on_map = set(m.points.case_id.tolist()) if study["id"] == m.about["study"] else set()
@@ -148,7 +148,7 @@ def with_names(new: Projected, names: Names) -> Projected:
 
 
 def forget(store: Store, map_key: str, key: str) -> None:
-    """Removes projected images from the map."""
+    """Deletes the row and files of projected images. Raises NotFound if they are not on this map."""
     if store.one("SELECT 1 FROM cluster_projected WHERE key = ? AND map = ?", [key, map_key]) is None:
         raise NotFound("these images were not projected onto this map")
     store.execute("DELETE FROM cluster_projected WHERE key = ?", [key])
@@ -156,7 +156,7 @@ def forget(store: Store, map_key: str, key: str) -> None:
 
 
 def describe(new: Projected, image: int, epoch: int = -1) -> dict:
-    """Describes a new image at epoch index `epoch`: name, title, whether it is out of the map's support, neighbours."""
+    """Returns details of a projected image at an epoch index: name, title, case, `far` (out of support), neighbours."""
     if not 0 <= image < len(new):
         raise ValueError(f"images 0 to {len(new) - 1} were projected, not {image}")
     if not -len(new.coords) <= epoch < len(new.coords):
@@ -172,14 +172,14 @@ def describe(new: Projected, image: int, epoch: int = -1) -> dict:
 
 
 def thumbnail(new: Projected, image: int, side: int = 96) -> np.ndarray:
-    """Shrinks a projected image, in the encoder's resolution, to uint8 (side, side, 3) RGB."""
+    """Returns the thumbnail of a projected image, uint8 (side, side, 3) RGB, as the encoder saw it."""
     return resize.shrink(np.asarray(new.images[image]), side, side)
 
 
 def picture(new: Projected, image: int, side: int = 512) -> np.ndarray:
-    """Reads a projected image from its file: uint8 (H, W, 3) RGB, at most `side` long.
+    """Reads a projected image from its file: uint8 (H, W, 3) RGB, its longer side at most `side` pixels.
 
-    If the file no longer exists, the stored copy in the encoder's resolution is returned.
+    If the file cannot be read, the square copy that the encoder saw is returned, resized to (side, side, 3).
     """
     try:
         image_read = read_image(new.about["paths"][image], new.about["frames"][image])
@@ -195,7 +195,7 @@ USUAL = 99  # percentile of the neighbour distances of the map's points; an imag
 def project(work: Work) -> str:
     """Projects images onto a map, as a job's step.
 
-    args: {"map", "placed", "config"}, see `projected.request`. Returns the key; existing results are kept.
+    args: {"map", "placed", "config", "device"}, see `request`. Returns the key `placed`; existing results are kept.
     """
     m = open_map(work.store, work.args["map"])
     config = ProjectionConfig.from_dict(work.args["config"])

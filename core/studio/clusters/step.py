@@ -35,7 +35,7 @@ SAMPLE = 2000  # number of points that are compared pairwise for the metrics
 def embed(work: Work) -> str:
     """Makes a map, as a job's step.
 
-    args: {"config": MapConfig as a dict}. Returns the map's key; an existing map is kept.
+    args: {"config": MapConfig as a dict, "device"}. Returns the map's key; an existing map is kept.
     """
     map_plan = library.plan(work.store, work.run, MapConfig.from_dict(work.args.get("config", {})))
     folder = library.map_folder(work.store, map_plan.key)

@@ -1,8 +1,8 @@
 """The audit trail: an append-only table of events, each sealed by a hash over itself and the previous event.
 
-Events contain ids, kinds, numbers and hashes, but no words or names: those stay in the rows that the events refer to,
-and `trail` adds them. A patient can therefore be erased without changing an event. Triggers refuse UPDATE, DELETE and
-REPLACE; the chain of hashes reveals changes that bypass the triggers.
+Events contain ids, kinds, numbers, account names and hashes, but no other text: that stays in the rows that they refer
+to, and `trail` adds it. A patient can therefore be erased without changing an event. Triggers refuse UPDATE, DELETE
+and REPLACE; the chain of hashes reveals changes that bypass the triggers.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def key(store: Store, name: str = "audit key") -> bytes:
 
 
 def word(store: Store, text: str) -> str:
-    """Computes the hash that stands for a word in events."""
+    """Returns the keyed hash that replaces a text in events: "#" and 16 hex digits."""
     return "#" + hmac.new(key(store), text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]
 
 
 def review_sha256(row: Row) -> str:
-    """Computes the hash of a review for its event, over its contents and the row's salt."""
+    """Returns the SHA-256 of a review's contents and salt, as stored in its event."""
     return hashlib.sha256(_json([row["salt"], *(row[column] for column in _REVIEW)]).encode()).hexdigest()
 
 
@@ -114,7 +114,7 @@ def record(
 
 
 def seal_reviews(store: Store, study: str) -> Row | None:
-    """Returns a seal {"first", "last", "sha256"} of the imported reviews of a study, or None if it has none.
+    """Returns {"first": id, "last": id, "sha256"} of the imported reviews of a study, or None if it has none.
 
     Imported reviews have no events here; the event of the import contains this seal.
     """
@@ -133,7 +133,7 @@ def _digest_of_reviews(store: Store, span: Row) -> str:
 
 
 def sealed_again(store: Store) -> list[Row]:
-    """Returns new seals of all imported reviews for the event of an erasure."""
+    """Returns the seals of all imported reviews, computed anew after an erasure, for the event of the erasure."""
     rows = store.query("SELECT after FROM events WHERE kind = 'import' ORDER BY id")
     spans = [(json.loads(row["after"]) or {}).get("reviews") for row in rows]
     return [{**span, "sha256": _digest_of_reviews(store, span)} for span in spans if span]
@@ -144,7 +144,7 @@ def verify(store: Store) -> Row:
 
     Reviews, masks and comments that were erased with a patient are listed in the event of the erasure.
 
-    Returns {"ok", "events", "head", "problems": [sentences]}.
+    Returns {"ok", "events": number, "head": last hash, "problems": at most 50 sentences}.
     """
     problems: list[str] = []
     sealed: dict[tuple[int, int], str] = {}
@@ -210,8 +210,8 @@ def trail(
 ) -> list[dict[str, Any]]:
     """Returns the latest events, newest first, with JSON columns parsed, and the case's name as `case`.
 
-    Words (a decision's comment, a finding's label, a tag, a folder) are added from the current rows; missing ones are
-    "(erased)".
+    Text (a decision's comment, a finding's label, a tag, a folder) is added from the current rows; text that no longer
+    exists is "(erased)".
 
     since, until: times or days in ISO 8601 (UTC), days inclusive. before: only events with smaller ids, so that the
     last event's `id` requests the next page.

@@ -1,7 +1,7 @@
-"""Backups of the database: made while people work, verified, rotated, daily while the studio is open; and restored.
+"""Makes, verifies, rotates and restores backups of the database while it is in use; daily while the studio runs.
 
-A backup is NAME.sqlite and NAME.json with its hash, the version of its schema, the number of events and the trail's
-last hash. It does not contain the files of runs or images: `doctor` lists those that are missing.
+A backup is NAME.sqlite, and NAME.json with its hash, its schema's version, the number of audit events and the last
+one's hash. It does not contain the files of runs or images: `doctor` lists those that are missing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class BadBackup(ValueError):
 
 @dataclass(frozen=True)
 class Backup:
-    """The description of a backup: its hash, contents and time."""
+    """The description of a backup. version: of its schema; events, head: number of audit events and the last hash."""
 
     file: str
     created: str
@@ -71,7 +71,7 @@ def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str =
 
 
 def delete_before(folder: Path, name: str) -> None:
-    """Deletes the backups older than the one of that name. Raises BadBackup if that one is missing."""
+    """Deletes all backups in `folder` that are older than backup `name`. Raises BadBackup if `name` is missing."""
     with files.locked(folder / "backup"):
         if not (folder / name).is_file():
             raise BadBackup(f"{name} is gone, so the backups before it stay")
@@ -101,7 +101,7 @@ def backups(folder: Path) -> list[Backup]:
 
 
 def check(file: Path) -> Backup:
-    """Verifies a backup. Raises BadBackup if it is damaged, or from a version that cannot be read."""
+    """Verifies a backup and returns its description. Raises BadBackup if it, or its trail, is damaged, or too new."""
     if not file.is_file():
         raise BadBackup(f"there is no backup {file}")
     described = _described(file, file.name)
@@ -174,7 +174,7 @@ def _reading(file: Path) -> Iterator[Store]:
 
 
 def free(folder: Path, kind: str) -> Path:
-    """Returns an unused path for a backup; names sort by time."""
+    """Returns an unused path for a new backup of a kind; its name contains the time, so that names sort by time."""
     while True:
         target = folder / f"{kind}-{re.sub('[^0-9TZ]', '', now())}.sqlite"
         if not target.exists():
@@ -183,10 +183,10 @@ def free(folder: Path, kind: str) -> Path:
 
 
 def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
-    """Replaces the database by a backup; returns the path of a copy of the previous one, if there was any.
+    """Replaces the database with a backup; returns the path of a copy of the previous one, if there was any.
 
     Processes that have the database open continue with the restored one. Nobody can write between the copy and the
-    restoration, so everything that was confirmed is in one of the two. Raises BadBackup, and changes nothing, if the
+    restoration, so every committed change is in one of the two. Raises BadBackup, and changes nothing, if the
     backup is invalid.
     """
     described = check(file)
@@ -253,9 +253,9 @@ def _moved_aside(home: Home) -> Path:
 
 
 class DailyBackup:
-    """A thread that makes backups while the block `with DailyBackup(home):` runs.
+    """Makes backups in a thread while the block `with DailyBackup(home):` runs.
 
-    A backup is made whenever the newest is `every` seconds old. also: called after each.
+    A backup is made whenever the newest is `every` seconds old. also: called after each backup.
     """
 
     def __init__(self, home: Home, every: float = DAY, also: Callable[[], object] = lambda: None):

@@ -1,4 +1,4 @@
-"""Validation of content from other installations or programs: typed, bounded, refused with one sentence.
+"""Validates content from other installations or programs: types, sizes and file names. An error is one sentence.
 
 A format is a `Record`, whose fields define the valid values. `read` validates a document, and `refusing` wraps all
 processing of foreign content before it is stored. Names in foreign documents are never used as paths.
@@ -79,13 +79,13 @@ def bounded(value: T, deepest: int = DEEPEST, most: int = MOST_VALUES, longest: 
 
 
 def read_json(text: str | bytes, what: str) -> Any:
-    """Reads a foreign JSON document of any structure, within bounds. what: its name in error messages."""
+    """Reads a JSON document within bounds. what: its name in error messages. Raises Refused if it is invalid."""
     with refusing(what):
         return bounded(json.loads(text))
 
 
 def read(kind: Any, value: Any, what: str) -> Any:
-    """Validates a value of a foreign JSON document as a type, such as a `Record`, and returns it as that type."""
+    """Validates a JSON value as type `kind`, such as a `Record`, and returns it as this type. Raises Refused."""
     with refusing(what):
         return TypeAdapter(kind).validate_json(json.dumps(bounded(value)))
 
@@ -123,7 +123,7 @@ _SHOULD = re.compile(r"^(Input|String|List|Tuple|Dictionary|Data|Bytes|Value) sh
 
 
 def fault(problem: Any) -> str:
-    """Describes one of pydantic's errors in words."""
+    """Returns a phrase for one of pydantic's errors, such as "files.bytes must be a whole number"."""
     where = ".".join(str(step) for step in problem["loc"])[:200] or "it"
     kind, message = problem["type"], str(problem["msg"])
     if kind == "missing":

@@ -1,4 +1,4 @@
-"""The records of a run in progress: metrics by step, and log lines for people."""
+"""The metrics by step and the log lines of a run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ RECENT = 1000  # number of last steps whose metrics are all kept
 
 
 def write_metrics(store: Store, run_id: str, rows: list[tuple[int, str, float]]) -> None:
-    """Writes (step, name, value) rows in one transaction; rows of a repeated step are replaced."""
+    """Writes (step, name, value) rows, replacing those of a repeated step; NaN and infinity are stored as NULL."""
     keep = [(run_id, step, name, value if math.isfinite(value) else None) for step, name, value in rows]
     with store.write() as db:
         db.conn.executemany("INSERT OR REPLACE INTO metrics (run, step, name, value) VALUES (?, ?, ?, ?)", keep)
 
 
 def stride_of(last: int, most: int) -> int:
-    """Returns the power of two that thins steps 1 to `last` to at most 2 * `most`."""
+    """Returns the smallest power of two that has at most 2 * `most` multiples among the steps 1 to `last`."""
     stride = 1
     while last // stride > 2 * most:
         stride *= 2
@@ -40,7 +40,7 @@ def thin_metrics(store: Store, run_id: str, last: int) -> None:
 
 
 def metrics(store: Store, run_id: str, after: int = -1) -> dict[str, list[tuple[int, float]]]:
-    """Reads a run's metrics: name -> [(step, value)] in the order of steps; `after` gives only later steps."""
+    """Returns a run's metrics of steps later than `after`: name -> [(step, value)] in the order of steps."""
     series: dict[str, list[tuple[int, float]]] = {}
     rows = store.query(
         "SELECT name, step, value FROM metrics WHERE run = ? AND step > ? ORDER BY name, step", [run_id, after]

@@ -42,7 +42,7 @@ def let_go(path: Path) -> None:
 
 
 def begin(parent: Path, prefix: str = "tmp") -> Path:
-    """Creates a temporary folder, locked until `discard`."""
+    """Creates a temporary folder in `parent`, locked until `discard`, and returns its path."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     hold(folder)
     return folder
@@ -56,7 +56,7 @@ def discard(folder: Path) -> None:
 
 @contextlib.contextmanager
 def folder(parent: Path, prefix: str = "tmp") -> Iterator[Path]:
-    """Creates a temporary folder, and removes it after the block."""
+    """Yields a new temporary folder in `parent`, locked during the block and removed after it."""
     work = begin(parent, prefix)
     try:
         yield work
@@ -82,7 +82,7 @@ def is_held(path: Path) -> bool:
 def sweep(store: Store, older: float = OLD) -> list[str]:
     """Removes files and folders that are not referenced and not locked; returns their names.
 
-    Uploads are removed after 24 * `older` seconds without a change, other files after `older`, but at most MADE.
+    Uploads are removed 24 * `older` seconds after their last change, other files after min(`older`, MADE) seconds.
     """
     home = store.home
     removed = files.sweep(home.path)

@@ -69,12 +69,12 @@ def demand(name: str, held: int, adding: int = 1) -> None:
 
 
 def demand_rows(store: Store, name: str, table: str, where: str, values: list[object]) -> None:
-    """Raises TooMuch if another row exceeds the limit. Call it in the transaction that adds it."""
+    """Raises TooMuch if another row in `table` would exceed limit `name`. Call it in the transaction that adds it."""
     demand(name, store.first(f"SELECT count(*) AS n FROM {table} WHERE {where}", values)["n"])
 
 
 def demand_owned(store: Store, kind: str, reader: str, adding: int = 1) -> None:
-    """Raises TooMuch if a reader may not own `adding` more. Call it in the transaction that adds them."""
+    """Raises TooMuch if a reader may not own `adding` more items. Call it in the transaction that adds them."""
     demand(kind, len(owners.owned(store, kind, reader)), adding)
 
 
@@ -82,7 +82,7 @@ SPARE = 1 * GB  # free disk space below which nothing can be started on the page
 
 
 def demand_room(store: Store, kind: str, reader: str) -> None:
-    """Raises TooMuch if the disk is nearly full, or a reader's runs take too much of it."""
+    """Raises TooMuch if less than SPARE bytes are free on disk, or for kind "run", if a reader's runs take too many."""
     if shutil.disk_usage(store.home.path).free < SPARE:
         raise TooMuch(f"The disk has less than {SPARE // GB} GB left: nothing is started until there is room.")
     if kind == "run":

@@ -1,4 +1,4 @@
-"""An error's log entry: its traceback, and its text unless that may contain a file name, and so a patient's name."""
+"""Log entries of errors: the traceback, and the message unless it may contain a file name, and so a patient's name."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _NAMES = re.compile(r"""['"‘“\\/]|\.\w{2,5}\b""")  # quoted text, a path, a 
 
 
 def text_of(error: BaseException) -> str:
-    """Returns the text of an error, or LEFT_OUT if it contains a quotation or a path."""
+    """Returns the message of an error, or LEFT_OUT if it contains quoted text or a path."""
     text = str(error)
     return LEFT_OUT if _NAMES.search(text) else text
 
 
 def trace_of(error: BaseException) -> str:
-    """Returns the traceback of an error and its causes, without texts that may contain names of patients' files."""
+    """Returns the traceback of an error and its causes, without messages that may contain names of patients' files."""
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     first = f"{trace_of(before)}which led to:\n" if before is not None else ""
     frames = "".join(traceback.format_tb(error.__traceback__))

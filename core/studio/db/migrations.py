@@ -1,4 +1,4 @@
-"""The version of a database, and the steps that migrate older ones to `schema.sql`.
+"""The schema version of a database, and the steps that migrate older databases to `schema.sql`.
 
 A new home is created by `schema.sql`. A change of that file needs a step here that makes the same change in existing
 homes: a function with `@step(N)`, where N is the next version. All due steps run in one transaction.

@@ -8,7 +8,7 @@ from core.studio.db.store import Store
 
 
 def open(home: Home | str | None = None) -> Store:
-    """Opens or creates the store of a home, given as Home, path or None for the default.
+    """Opens the database of a home (Home, path, or None for the default); creates or migrates it if necessary.
 
     Raises BadHome, and changes nothing, if the home is from a newer version.
     """

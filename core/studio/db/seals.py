@@ -38,7 +38,7 @@ def seal(file: Path) -> None:
 
 
 def built_array(file: Path, make: Callable[[Path], object]) -> np.ndarray:
-    """Memory-maps a sealed .npy file; if it is missing or damaged, `make(path)` first writes it, only once."""
+    """Memory-maps a sealed .npy file. If it is missing or damaged, one caller writes it first by `make(path)`."""
 
     def make_sealed(draft: Path) -> None:
         make(draft)
@@ -48,7 +48,7 @@ def built_array(file: Path, make: Callable[[Path], object]) -> np.ndarray:
 
 
 def kept_array(file: Path) -> np.ndarray | None:
-    """Memory-maps a sealed .npy file; None if it is missing or damaged."""
+    """Memory-maps a sealed .npy file; returns None if it is missing, unsealed or damaged."""
     try:
         return files.mapped(file) if is_sealed(file) and not problem(file) else None
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def problem(file: Path, full: bool = False) -> str | None:
 
 
 def problems(files: Iterable[Path], full: bool = False) -> list[str]:
-    """Lists the problems of the files."""
+    """Returns the text of `problem` for each file that has one."""
     return [text for text in (problem(file, full) for file in files) if text]
 
 

@@ -1,4 +1,4 @@
-"""The SQLite database of a home, by sqlite-utils: WAL, foreign keys, a busy timeout; `opening` migrates it."""
+"""Access to the SQLite database of a home, in WAL mode with foreign keys; `opening` creates and migrates it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _log_ahead(conn: sqlite3.Connection) -> None:
 class Store:
     """The database of a home; `opening.open` returns a migrated one.
 
-    There is one connection per thread, closed when the thread ends. It is safe between threads, but not across a fork.
+    There is one connection per thread, closed when the thread ends. Threads can share a store; forked processes cannot.
     """
 
     def __init__(self, home: Home):
@@ -246,5 +246,5 @@ def is_full(error: BaseException) -> bool:
 
 
 def parsed(row: Row, *columns: str) -> Row:
-    """Returns a row with its JSON columns as values."""
+    """Returns a copy of a row in which the JSON text of the given columns is parsed."""
     return {k: json.loads(v) if k in columns and isinstance(v, str) else v for k, v in row.items()}

@@ -27,15 +27,15 @@ BEHIND = {"gives_way": True}  # argument of each step, so that other jobs come f
 
 
 def is_fresh(store: Store) -> bool:
-    """Returns whether the home has had no study yet."""
+    """Returns whether the home has no study, not even in the bin."""
     return store.one("SELECT 1 FROM studies") is None
 
 
 def offer(store: Store, device: str = "auto") -> int | None:
-    """Imports the demo study and queues a job that recomputes the weights of its first look, to learn from marks.
+    """Imports the demo study and queues a job that recomputes the weights of its runs named "First look".
 
-    The bundle contains scores, a training, maps, marks and a run that has learnt from them, but no weights. Returns the
-    job's id, or None if the study exists already. A study in the bin is restored.
+    The bundle contains scores, a training, maps, annotations and a run fitted to them, but no weights, which learning
+    from annotations needs. Returns the job's id, or None if the study exists; it is restored if it is in the bin.
     """
     DETECTORS.names()  # imports torch now, so that other writers do not wait for it below
     with store.write():
@@ -59,7 +59,7 @@ def offer(store: Store, device: str = "auto") -> int | None:
 
 
 def train(store: Store, device: str = "auto") -> int:
-    """Queues the demo's training and its detectors on this machine, after all other jobs; returns the job."""
+    """Queues the training and fits of `training_steps`, to run after all other jobs; returns the job's id."""
     job = jobs.once(store, ["demo", STUDY], lambda: training_steps(store, device), start=False)["id"]
     _own(store, job)
     return job
@@ -85,7 +85,7 @@ OWN, PAUSED = "demo:jobs", "demo:paused"  # settings: ids of the jobs that the d
 
 
 def pause(store: Store) -> list[int]:
-    """Pauses the jobs that the demo queued while no page is open, and returns their ids; other jobs continue."""
+    """Pauses the jobs that the demo queued, when the server stops, and returns their ids; other jobs continue."""
     paused = stopping.pause(store, set(store.setting(OWN, [])))
     if paused:
         store.set_setting(PAUSED, paused)
@@ -106,9 +106,9 @@ def _own(store: Store, job: int) -> None:
 
 
 def film(store: Store, run: str) -> dict:
-    """Returns the configuration of the map that Clusters opens first.
+    """Returns the `MapConfig`, as a dict, of the map of run `run` that Clusters opens first.
 
-    It is t-SNE of all epochs that the training will save.
+    It is a t-SNE map of all epochs that the training will save.
     """
     from core.studio.clusters.config import MapConfig
 

@@ -29,7 +29,7 @@ _STAY = (
 
 
 def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
-    """Imports the demo study if it is missing, or queues a first look if no run has scored it. Returns `state`."""
+    """Imports the demo study if missing, or queues a first look if no run has scored it; `wake` starts a worker."""
     demo.offer(store, device)
     if _there(store) and not scored_runs(store, STUDY) and not _jobs(store, "running", "queued"):
         look(store, STUDY, device, start=False)
@@ -42,7 +42,7 @@ def state(store: Store) -> dict:
     """Describes the demo study and its jobs.
 
     Returns {"study": its id, "ready": whether it exists, "job": its running or waiting job, "found": the result of
-    `found`, "stored": the newest encoder that was trained on it, or None}.
+    `found`, "stored": run id of the newest encoder trained on it, or None}.
     """
     going = _jobs(store, "running", "queued")
     at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)
@@ -56,10 +56,10 @@ def state(store: Store) -> dict:
 
 
 def agreement(store: Store, reader: str) -> dict:
-    """Counts how often the run that Review shows first and the ground truth agree with a reader.
+    """Counts the test images on which a reader agrees with the run that Review shows first, and with the ground truth.
 
-    Returns {"read": test images that the reader called normal or abnormal, "machine": agreement with the run, "truth":
-    agreement with the ground truth, "missed": lesions that the reader found but the run did not flag}.
+    Returns {"read": scored test images that the reader called normal or abnormal, "machine": agreement with the run,
+    "truth": with the ground truth, "missed": abnormal images that the reader found but the run did not flag}.
     """
     scored = scored_runs(store, STUDY)
     row = store.first(
@@ -75,9 +75,9 @@ def agreement(store: Store, reader: str) -> dict:
 
 
 def found(store: Store) -> int | None:
-    """Returns the abnormal test case with the highest score by the run that Review shows first.
+    """Returns the id of the abnormal case with the highest score by the run that Review shows first.
 
-    It is None before a run has scored one.
+    Returns None if no run has scored an abnormal case yet.
     """
     scored = scored_runs(store, STUDY)
     row = store.one(
@@ -89,7 +89,7 @@ def found(store: Store) -> int | None:
 
 
 def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
-    """Resets the demo study to its original state, and returns `state`.
+    """Resets the demo study to its original state, and returns the result of `state`.
 
     All tags, views, findings, and added runs and maps are deleted. Reviews and their events are never deleted; reviews
     are withdrawn, which an event records. A changed lesion mask gets a new version that equals the imported one. Raises

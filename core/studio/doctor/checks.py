@@ -1,4 +1,4 @@
-"""Checks of an installation: Python, home, database, jobs, audit trail, device, and all files, read completely."""
+"""Checks an installation: Python, home, database, jobs, audit trail, device, and the content of all files."""
 
 from __future__ import annotations
 

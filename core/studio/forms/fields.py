@@ -33,7 +33,7 @@ def form(kind: type[Config]) -> list[dict]:
 
 
 def field(name: str, hint: Any, declared: Option) -> dict:
-    """Describes the control of an option: its kind depends on the type `hint`, its limits on the declaration."""
+    """Returns the description of an option's control: kind by the type `hint`, label, help and limits by `declared`."""
     unit = f" In {declared.unit}." if declared.unit else ""
     common = {
         "key": name,
@@ -73,7 +73,7 @@ def _limits(declared: Option) -> dict[str, float | None]:
 
 
 def explained(kind: type) -> dict[str, str]:
-    """Reads the descriptions of fields, in the form 'name: words.', from the docstrings of a class and its bases."""
+    """Returns {field: description}, read as 'name: words.' from the docstrings of a dataclass and its bases."""
     sentences: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if dataclasses.is_dataclass(base):

@@ -2,7 +2,7 @@
 
 It listens only while `dicom serve` runs, under one AE title, and only to the senders that it was given: a calling AE
 title with an address or network. An image is acknowledged as stored once it is complete, can be decoded and is on the
-disk; anything else is refused with a sentence and leaves no trace.
+disk; anything else is refused with a message, and nothing of it is stored.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Peer:
 
     @classmethod
     def of(cls, text: str) -> Peer:
-        """Reads 'PACS@192.0.2.7' or 'CT1@192.0.2.0/24'. Raises ValueError for anything else."""
+        """Parses text such as 'PACS@192.0.2.7' or 'CT1@192.0.2.0/24'. Raises ValueError for anything else."""
         title, sign, address = text.partition("@")
         try:
             if not sign:
@@ -72,7 +72,7 @@ def checked_title(title: str) -> str:
 
 
 def folder_of(store: Store, study: str) -> Path:
-    """Returns the folder watched for a study. Raises ValueError without one, because nothing would be imported."""
+    """Returns the folder that is watched for a study. Raises ValueError if none is, or if it does not exist."""
     watched = watch.get_watch(store, study)
     if watched is None or not watched["active"] or not Path(watched["folder"]).is_dir():
         raise ValueError(f"no folder is watched for {study}: `watch {study} FOLDER` begins, and images go there")
@@ -80,7 +80,7 @@ def folder_of(store: Store, study: str) -> Path:
 
 
 def place(folder: Path, data: bytes) -> bool:
-    """Writes a DICOM file into `folder`, complete and flushed to disk; False if the same image is already there.
+    """Writes a DICOM file to `folder`, flushed to disk; returns False if the same image is already there, else True.
 
     Raises Unreadable, and leaves nothing, if it is not an image that can be decoded.
     """
@@ -110,8 +110,8 @@ def _header(data: bytes) -> pydicom.Dataset:
 class Node:
     """A DICOM server, running inside `with Node(store, study, "PMSACL", peers, "127.0.0.1", 0) as node: node.port`.
 
-    say: called with a line of text on each association and each refusal. Raises ValueError if pynetdicom is missing, no
-    folder is watched for the study, `peers` is empty, or the server cannot listen on the address.
+    title: the server's AE title. say: called with a line of text on each association and refusal. Raises ValueError if
+    pynetdicom is missing, no folder is watched for the study, `peers` is empty, or the address cannot be used.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ def fetch(
 
     filters: keyword -> value ("PatientID", "StudyDate", "Modality", "StudyInstanceUID", "SeriesInstanceUID"). limit:
     the maximum number of new images. Returns {"fetched", "again": already there, "refused": [{"uid", "reason"}]}.
-    Raises Refusal, and keeps what has arrived, if the server does not answer.
+    sign_in: (user, password). Raises Refusal, and keeps what has arrived, if the server does not answer.
     """
     folder, client = folder_of(store, study), _client(url, sign_in)
     fetched, again, refused = 0, 0, list[dict[str, str]]()
@@ -162,7 +162,7 @@ def sign_in_of(user: str | None) -> tuple[str, str] | None:
 
 
 def submit_send(store: Store, study: str, server: str, by: str, **options: Any) -> int:
-    """Queues `send_study` to a server by its name; returns the job's id. options: kinds, keep_names, run."""
+    """Queues `send_study` to a named server with `options` (kinds, keep_names, run); returns the job's id."""
     if server not in servers(store):
         raise ValueError(f"no server is called {server!r}; there are: {', '.join(servers(store)) or 'none'}")
     steps = [{"step": "send", "args": {"study": study, "server": server, "by": by, **options}}]
@@ -170,9 +170,9 @@ def submit_send(store: Store, study: str, server: str, by: str, **options: Any) 
 
 
 def send_step(work: Work) -> None:
-    """Executes `send_study` as a job. args: the arguments of `submit_send`.
+    """Executes `send_study`, as a job's step. args: the arguments of `submit_send`.
 
-    A server keeps what it already has, so that the job can be repeated.
+    The step can be repeated, because a server keeps objects that it already has.
     """
     options = dict(work.args)
     server = servers(work.store)[name := options.pop("server")]
@@ -199,7 +199,7 @@ def send_study(
     sign_in: tuple[str, str] | None = None,
     on_progress: Callable[[str, int, int], None] = lambda kind, done, total: None,
 ) -> dict[str, int]:
-    """Sends a study's masks, maps and reports to a server; returns how many of each kind.
+    """Sends a study's masks, heat maps and reports to a server; returns the number of files per kind (keys of KINDS).
 
     Raises NothingToExport if the study has none of them, Refusal at the first file that the server does not accept.
     """

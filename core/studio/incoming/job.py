@@ -1,4 +1,4 @@
-"""The job step `import`: imports the files that a watched folder holds ready, then scores the new cases.
+"""The job step `import`: imports the files that are ready in a watched folder, then scores the new cases.
 
 In a study that is not watched it only scores (cases that were added by hand). It can be repeated at any time. Each file
 ends as 'taken' (a case), 'double' (its bytes are already a case) or 'failed' with the reason.
@@ -57,7 +57,7 @@ def _ready(store: Store, study: str) -> list[dict]:
 
 
 def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
-    """Imports one batch of incoming files and records how each ended; returns the number of cases added."""
+    """Imports one batch of incoming files and records the result of each; returns the number of cases added."""
     store, study = work.store, row["study"]
     hashes: dict[str, str] = {}
     fresh, added = list[dict](), 0

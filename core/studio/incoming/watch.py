@@ -31,7 +31,7 @@ LISTED = 50  # skipped files that are listed by name
 def set_watch(
     store: Store, study: str, folder: str, by: str, run: str | None = None, active: bool = True, copy: bool = False
 ) -> dict:
-    """Sets a study's watched folder, or stops watching it (`active` False); returns `shown`.
+    """Sets a study's watched folder, or stops watching it (`active` False); returns the result of `shown`.
 
     run: the run that scores new cases, None for the one that Review opens with. copy: copy the files to the home.
     Raises ValueError if the folder to watch does not exist, or the run is not a finished fit of the study.
@@ -58,7 +58,7 @@ def set_watch(
 
 
 def get_watch(store: Store, study: str) -> dict | None:
-    """Returns the study's watch as `shown` does, or None."""
+    """Returns the study's watch in the form of `shown`, or None if it has none."""
     exists = store.one("SELECT 1 FROM watches WHERE study = ?", [study])
     return shown(store, study) if exists else None
 
@@ -88,25 +88,25 @@ def shown(store: Store, study: str) -> dict:
 
 
 def watched(store: Store) -> list[dict]:
-    """Lists the watches that are switched on: [{"study", "folder"}]."""
+    """Lists the active watches of studies outside the bin: [{"study", "folder"}]."""
     query = "SELECT w.study, w.folder FROM watches w JOIN studies s ON s.id = w.study"
     return store.query(f"{query} WHERE w.active = 1 AND s.binned IS NULL ORDER BY w.study")
 
 
 def ended(store: Store) -> dict[tuple[str, str], str]:
-    """Returns how incoming files ended: (study, path) -> 'taken', 'double REASON' or 'failed REASON'."""
+    """Returns the results of incoming files: (study, path) -> 'taken', 'double REASON' or 'failed REASON'."""
     query = "SELECT study, path, state, note FROM incoming WHERE state IN ('taken', 'double', 'failed')"
     return {(r["study"], r["path"]): f"{r['state']} {r['note']}".strip() for r in store.query(query)}
 
 
 def changes(store: Store) -> dict[str, str]:
-    """Returns study -> when its watch last imported or scored cases; for pages that show them."""
+    """Returns {study: time at which its watch last imported or scored cases}, so that pages can refresh."""
     query = "SELECT study, changed FROM watches WHERE changed IS NOT NULL"
     return {r["study"]: r["changed"] for r in store.query(query)}
 
 
 def arrivals(store: Store) -> dict[str, str]:
-    """Returns study -> when a watched study last got a case; for readers who must not learn when one was scored."""
+    """Returns {watched study: time of its newest case}, for readers who must not learn when a case was scored."""
     query = "SELECT w.study, (SELECT max(c.added) FROM cases c WHERE c.study = w.study) AS added FROM watches w"
     return {r["study"]: r["added"] for r in store.query(f"{query} WHERE w.changed IS NOT NULL") if r["added"]}
 
@@ -121,7 +121,7 @@ def open_job(store: Store, study: str) -> dict | None:
 
 
 def look(store: Store, clock: Callable[[], float] = time.time) -> list[int]:
-    """Checks every watched folder once; returns the jobs that were queued for complete files."""
+    """Checks every active watched folder once, and queues imports of complete files; returns the ids of these jobs."""
     looks = [_look(store, watch, clock()) for watch in store.query("SELECT * FROM watches WHERE active = 1")]
     queued = [job for job in looks if job is not None]
     if queued:
@@ -182,7 +182,7 @@ def _queue(store: Store, study: str) -> int | None:
 
 
 def say(store: Store, study: str, text: str, changed: bool = False) -> None:
-    """Stores the message that the page shows for a watch; `changed`: cases or scores were added."""
+    """Stores the message that the page shows for a watch. changed: whether cases or scores were added."""
     store.execute(
         "UPDATE watches SET message = ?, changed = coalesce(?, changed) WHERE study = ? AND (message != ? OR ?)",
         [text, now() if changed else None, study, text, changed],
@@ -190,7 +190,7 @@ def say(store: Store, study: str, text: str, changed: bool = False) -> None:
 
 
 class Lookout:
-    """A thread that regularly checks the watched folders. `with Lookout(store): serve()`."""
+    """Checks the watched folders every few seconds in a thread: `with Lookout(store): serve()`."""
 
     def __init__(self, store: Store, every: float = EVERY):
         self._store, self._every, self._stop = store, every, threading.Event()

@@ -14,12 +14,12 @@ from core.studio.ingest.layouts import Question
 
 
 class ImportStopped(ValueError):
-    """Raised if somebody stopped an import before it wrote anything."""
+    """Raised if a user stopped an import before it wrote anything."""
 
 
 @dataclass
 class Reply:
-    """A person's answers so far. answers: group -> class; again: import erased images again (None: not answered)."""
+    """A user's answers. answers: group -> class; again: import erased images again (None: open); given: any answer."""
 
     answers: dict[str, str] = field(default_factory=dict)
     again: bool | None = None
@@ -65,7 +65,7 @@ class Imports:
         return token
 
     def answer(self, token: str, answers: dict[str, str], again: bool | None) -> None:
-        """Resumes an import that waits for an answer. Raises ValueError if it does not wait for one."""
+        """Adds answers, as in `Reply`, and restarts an import that waits for them. Raises ValueError if it does not."""
         with self._lock:
             task = self._asked(token)
             reply = task["reply"]

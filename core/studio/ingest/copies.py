@@ -24,7 +24,7 @@ class Copies:
         self.new: list[Path] = []  # folders and files, in the order in which they were made
 
     def add(self, frames: list[Found], root: Path, target: Path) -> None:
-        """Copies the frames' files to `target`, keeping the folders below `root`; the entries then name the copies.
+        """Copies the frames' files to `target`, keeping the folders below `root`, and sets the entries' paths to them.
 
         Files that an interrupted import left there are replaced.
         """

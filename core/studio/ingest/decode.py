@@ -30,7 +30,7 @@ _GREY16 = ("I;16", "I;16B", "I;16L", "I", "F")
 
 
 class Room:
-    """Rations a budget: a request for more than is free waits, in order of arrival; small requests never wait."""
+    """Limits the total amount in use to `budget`: requests wait in order of arrival, unless at most `small`."""
 
     def __init__(self, budget: int, small: int = 0):
         self.budget, self.small, self._free = budget, small, budget
@@ -63,7 +63,7 @@ DECODING = Room(160_000_000, small=4_000_000)  # pixels: one of the largest imag
 
 @dataclass(frozen=True)
 class Probe:
-    """What a file's header says. width, height: as displayed, after EXIF rotation; rate: frames per second.
+    """The contents of a file's header. width, height: as displayed, after EXIF rotation; rate: frames per second.
 
     A PNG whose EXIF follows its pixels is not rotated here: Pillow would have to decode the whole file to read that.
     """
@@ -286,7 +286,7 @@ class Measured:
 
 
 def measure(path: Path, frame: int, head: Probe, header: Any = None) -> Measured | None:
-    """Measures an image of more than 8 bits; None for any other, and for a DICOM file that has its own window.
+    """Returns the range of an image of more than 8 bits; None for others, and for a DICOM file that has a window.
 
     header: the dataset of a DICOM file. The range of an image is between the percentiles TAILS of its values; for whole
     numbers from 0 to 65535 in other files, it is the smallest of 8, 10, 12, 14 or 16 bits that holds them.

@@ -128,7 +128,7 @@ class Form(NamedTuple):
 
 
 def open_image(path: Path, pixels: bool = False) -> tuple[Any, Form, list[str]]:
-    """Returns the dataset with repaired pixel elements, its Form, and its faults. pixels: also load the pixel data."""
+    """Returns (dataset with repaired pixel elements, Form, faults). Raises Unreadable. pixels: also load the pixels."""
     import pydicom
 
     with warnings.catch_warnings():
@@ -368,7 +368,7 @@ def header(path: Path) -> Any:
 
 
 def oddities(path: str, sha256: str | None) -> tuple[str, ...]:
-    """Lists what is wrong with a DICOM file's header; nothing for any other file."""
+    """Returns the faults of a DICOM file's header; () for any other file. sha256: part of the cache key."""
     return _header_facts(path, sha256)[0]
 
 
@@ -403,7 +403,7 @@ def window(ds: Any) -> tuple[float, float] | None:
 
 
 def lookup(ds: Any, keyword: str, voi: bool) -> tuple[int, np.ndarray, int] | None:
-    """Returns a sequence's first lookup table, or None: the input value of its first entry, its entries, their bits."""
+    """Returns a sequence's first lookup table, or None: first input value, entries, bits per entry. voi: a VOI LUT."""
     for item in items(ds, keyword):
         descriptor = numbers(item, "LUTDescriptor", 3)
         data = stored(item, "LUTData")
@@ -427,7 +427,7 @@ def entries_of(ds: Any, data: Any, count: int) -> np.ndarray:
 
 
 def has_window(ds: Any) -> bool:
-    """Returns whether a file says how to display its values: by a window or a VOI LUT, for all frames or for each."""
+    """Returns whether a header has a window or a VOI LUT, for all frames or for single ones."""
     groups = [*items(ds, "SharedFunctionalGroupsSequence"), *items(ds, "PerFrameFunctionalGroupsSequence")]
     holders = [ds, *(lut for group in groups for lut in items(group, "FrameVOILUTSequence"))]
     return any(window(item) or lookup(ds if item is ds else item, "VOILUTSequence", True) for item in holders)

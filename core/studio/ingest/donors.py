@@ -1,4 +1,4 @@
-"""Another study's normal images for MedMix's donor `foreign`: a run names the study, the engine gets the images."""
+"""Loads another study's normal images, from which MedMix cuts lesions if its donor is `foreign`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images that were erased from this home, known by keyed digests, so that no import silently takes them in again."""
+"""Keyed digests of the images that were erased from this home, so that no import silently adds them again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def digests(store: Store, names: Iterable[str | None]) -> list[str]:
 
 
 def known(store: Store, *names: str | None) -> bool:
-    """Returns whether any of the contents or UIDs was erased."""
+    """Returns whether an image with one of these SHA-256 or SOP instance UIDs was erased; None is skipped."""
     gone = {row["digest"] for row in store.query("SELECT digest FROM erased")}
     return bool(gone) and not gone.isdisjoint(digests(store, names))
 
@@ -45,7 +45,7 @@ def known(store: Store, *names: str | None) -> bool:
 def sift(store: Store, images: list[Found], rejected: list[Row], again: bool | None) -> list[Found]:
     """Returns the images that were not erased; the files of the others are added to `rejected`.
 
-    again: True returns all, because the person wants them back; None raises Question if any was erased.
+    again: True returns all images; None raises Question if any was erased; False only returns the others.
     """
     gone = {f.entry.path for f in images if not again and known(store, f.row["sha256"], f.uid)}
     if gone and again is None:
@@ -55,9 +55,9 @@ def sift(store: Store, images: list[Found], rejected: list[Row], again: bool | N
 
 
 def take(store: Store, names: Iterable[str | None], again: bool | None = False) -> None:
-    """Deletes the digests of images that are imported `again`. Call it in the transaction that stores the images.
+    """Deletes the digests of images (`names`: SHA-256 and UIDs) that the caller's transaction imports `again`.
 
-    Raises Erased if one of them was erased, perhaps after it was read, and `again` is not set.
+    Raises Erased if one of them was erased, possibly after it was read, and `again` is not True.
     """
     names = list(names)
     if known(store, *names):

@@ -1,4 +1,4 @@
-"""The kind of image in a study, guessed by simple statistics of its pictures and confirmed by a person."""
+"""The kind of image in a study, guessed from simple statistics of its images and confirmed by a user."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def guess(store: Store, study: str) -> str | None:
 
 
 def kept(store: Store, study: str) -> str | None:
-    """Returns the kind that a person has confirmed, or None."""
+    """Returns the kind of image that a user has confirmed for the study, or None."""
     return store.setting(f"kind:{study}")
 
 
@@ -86,7 +86,7 @@ def lesions(store: Store, study: str) -> tuple[str, str]:
 
 
 def keep(store: Store, study: str, kind: str) -> None:
-    """Stores the kind that a person confirms. Raises ValueError if it is not one of KINDS."""
+    """Stores the kind of image that a user confirms. Raises ValueError if it is not one of KINDS."""
     if kind not in KINDS:
         raise ValueError(f"a kind of image is one of {', '.join(KINDS)}, not {kind!r}")
     store.set_setting(f"kind:{study}", kind)

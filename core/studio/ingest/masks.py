@@ -20,7 +20,7 @@ SOFT = 0.15  # share of neighbouring pixels that differ if a mask has graded val
 
 
 def encode_mask(mask: np.ndarray) -> bytes:
-    """Encodes a mask: (H, W) of 0 and not 0 -> 1-bit PNG."""
+    """Encodes a mask (H, W), in which lesion pixels are above 0, as a 1-bit PNG."""
     out = io.BytesIO()
     Image.fromarray((np.asarray(mask) > 0).astype(np.uint8) * 255).convert("1", dither=Image.Dither.NONE).save(
         out, "PNG", optimize=True
@@ -29,7 +29,7 @@ def encode_mask(mask: np.ndarray) -> bytes:
 
 
 def decode_mask(png: bytes) -> np.ndarray:
-    """Decodes a mask: 1-bit PNG -> uint8 (H, W) of 0 and 1."""
+    """Decodes a mask from a 1-bit PNG: uint8 (H, W), 1 inside lesions."""
     return np.asarray(Image.open(io.BytesIO(png)).convert("L")).astype(bool).astype(np.uint8)
 
 
@@ -62,9 +62,9 @@ def _stored(path: str | os.PathLike) -> np.ndarray:
 
 
 def lesion(values: np.ndarray) -> np.ndarray:
-    """Finds the lesions of a mask: (H, W) or (H, W, channels) of any values -> uint8 (H, W), 0 for the background.
+    """Converts a mask of any values, (H, W) or (H, W, channels), to uint8 (H, W): 1 inside lesions, else 0.
 
-    The background is 0 if a quarter of the border is 0, else the border's most frequent value, so that class numbers,
+    The background is 0 if 25 % of the border is 0, else the border's most frequent value, so that class numbers,
     instance numbers, colours and drawings on transparency all work. If values are graded, as left by JPEG or resizing,
     a pixel is lesion above half of its component's maximum; differences up to the border's noise are background.
     """

@@ -25,7 +25,7 @@ _OF_IMAGE = re.compile(r"(.+?)[ _.-]+(?:image|img|original|orig)", re.I | re.S)
 
 
 def folded(text: str) -> str:
-    """Returns a name in the form used for comparison: composed accents, no capitals, `/` between folders."""
+    """Returns a name normalised for comparison: composed accents, lower case, `/` between folders."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text.replace("\\", "/")).casefold())
 
 

@@ -20,7 +20,7 @@ class Replaced(Unreadable):
 
 
 def check(path: str | os.PathLike[str], sha256: str | None) -> None:
-    """Raises Replaced unless the file has that hash. A missing file raises nothing here, only when it is read."""
+    """Raises Replaced if the file exists and its SHA-256 differs from `sha256`; None skips the check."""
     try:
         status = os.stat(path)
         digest = _digest(os.fspath(path), status.st_mtime_ns, status.st_size, status.st_ino) if sha256 else None
@@ -40,7 +40,7 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, case: Row) -> Source:
-        """Returns the source of a case's row."""
+        """Returns the source for a case's row (path, frame, sha256, scale)."""
         return cls(case["path"], case["frame"], case["sha256"], case["scale"])
 
     def image(self) -> np.ndarray:

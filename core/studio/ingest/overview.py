@@ -1,4 +1,4 @@
-"""What a study holds, for display: counts by split and label, a sample of cases, and each case's outlines."""
+"""A study's contents for display: counts by split and label, a sample of cases, and each case's outlines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABELS = ("normal", "abnormal", "unknown")
 
 
 def overview(store: Store, study: str) -> dict:
-    """Summarises a study. Returns its row, counts, four most frequent image sizes and the report of its import:
+    """Returns a study's row, its counts, the four most frequent image sizes and the report of its import.
 
     {"study", "table": {split: {label: n}}, "masks": {split: n}, "sizes", "size_count", "bits", "modalities", "report"}.
     """
@@ -59,7 +59,7 @@ def overview(store: Store, study: str) -> dict:
 
 
 def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "all") -> list[dict]:
-    """Draws up to `count` cases at random, equally from each split and label, or from one `split`: 'test normal'."""
+    """Draws up to `count` cases at random, equally from each split and label, or from one, as `split`="test normal"."""
     rows = store.query(
         "SELECT split || ' ' || label AS part, json_group_array(id) AS ids FROM cases WHERE study = ? GROUP BY 1",
         [study],
@@ -79,7 +79,7 @@ def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "al
 
 
 def tile(store: Store, case_id: int, side: int) -> np.ndarray:
-    """Reads a case's image, uint8 (h, w, 3), its longer side at most `side`."""
+    """Reads a case's image, uint8 (h, w, 3), its longer side at most `side` pixels. Raises NotFound."""
     return fit(shown(_file(store, case_id)), side)
 
 
@@ -99,7 +99,7 @@ def outlines(store: Store, case_id: int) -> dict:
 
 
 def polygons(mask: np.ndarray, tolerance: float = 0.003) -> list[list[list[float]]]:
-    """Outlines the components and holes of a mask (H, W), 0 or not 0, simplified to `tolerance` of the longer side."""
+    """Returns polygons, as in `outlines`, of a mask's components and holes, within `tolerance` of the longer side."""
     height, width = mask.shape
     contours, _ = cv2.findContours((mask > 0).astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
     lines = (cv2.approxPolyDP(line, tolerance * max(height, width), True)[:, 0] for line in contours)

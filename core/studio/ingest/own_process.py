@@ -1,4 +1,4 @@
-"""Decodes by GDCM in a separate process: a damaged stream can crash or stall that process, and nothing else.
+"""Decodes by GDCM in a separate process: a damaged stream can crash or stall only that process.
 
 The process runs this same file by its path, so it imports nothing from the project.
 """
@@ -65,7 +65,7 @@ _slots = threading.BoundedSemaphore(os.cpu_count() or 1)
 def decode(tags: dict[str, Any], stream: bytes) -> tuple[bytes, str, tuple[int, ...]]:
     """Decodes one frame; returns its values as bytes, their NumPy type and their shape.
 
-    tags: keyword -> value of the header's pixel elements, with TransferSyntaxUID. Raises Failed if it is not decoded.
+    tags: keyword -> value of the header's pixel elements and TransferSyntaxUID. Raises Failed if decoding fails.
     """
     global _idle, _owner
     with _slots:

@@ -98,10 +98,10 @@ def straddling(cases: Sequence[dict]) -> list[dict]:
 
 
 def patients_of(store: Store, study: str, case_ids: np.ndarray) -> np.ndarray | None:
-    """Numbers the patient of each case, int (N,); cases without one count as separate patients. None if none is known.
+    """Returns patient numbers, int (N,), equal for cases of one patient; None if no case has a known patient.
 
-    Numbers follow the order of cases, not the hashes, which differ from home to home, so that a seed draws the same
-    patients in every home.
+    A case without a known patient gets a separate number. Numbers follow the order of cases, not the hashes, which
+    differ from home to home, so that a seed draws the same patients in every home.
     """
     patient_of_case = {
         row["id"]: row["patient"]

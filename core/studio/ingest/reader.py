@@ -32,7 +32,7 @@ from core.studio.ingest.video import Sampling
 AHEAD = 8  # files that are read ahead per processor
 SMALLEST = 8  # pixels per side: smaller pictures are refused
 TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that turn the direction in which a name is shown: "gnp.exe" may then read "exe.png"."""
+"""Characters that change the direction in which a name is displayed, so that "gnp.exe" may appear as "exe.png"."""
 MOST_NAMED = 1000  # skipped files that a report names
 NEAR_BITS = 10  # of 64; only for candidates, whose fine detail decides
 # Measured on 64 px thumbnails: pictures re-encoded at quality 50, 0.7 times the size and brightened stay above 0.96;
@@ -42,7 +42,7 @@ NEAR_CORRELATION = 0.92
 
 @dataclass
 class Found:
-    """One frame that can be read, with the values for its case's row."""
+    """A frame that was read, with the values of its case's row, its thumbnail and its mask."""
 
     entry: Entry
     frame: int
@@ -78,10 +78,10 @@ class _Skipped:
 def read_all(
     entries: Collection[Entry] | Entries, on_progress: Progress | None, sampling: Sampling | None = None
 ) -> tuple[list[Found], list[dict]]:
-    """Reads all frames of all files; returns them and the skipped files, [{"path", "reason"}].
+    """Reads all frames of all files; returns (frames, skipped files and masks as [{"path", "reason"}]).
 
-    sampling: which frames of recordings are read. Slices of one volume follow each other in order, whatever their file
-    names are.
+    sampling: which frames of recordings are read. The slices of a volume are returned in their order in the volume,
+    regardless of file names.
     """
     files: list[Found] = []
     rejected, paths, total = _Skipped(), set[Path](), len(entries)

@@ -1,7 +1,7 @@
-"""Recipes for the paper's data sets: from the unpacked downloads to a CSV of path, split, label, mask, and counts.
+"""Recipes for the paper's data sets, which list the images of an unpacked download in a CSV: path, split, label, mask.
 
-The CSV is a split that can be shared: `study import NAME FILE.csv` makes the study. Where the paper does not say which
-images are for testing, they are drawn by a hash of their names.
+The CSV defines a split that can be shared; `study import NAME FILE.csv` imports it. If the paper does not say which
+images are test images, they are chosen by a hash of their names.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def names() -> list[str]:
 
 
 def make(name: str, folder: Path, table: Path) -> Recipe:
-    """Writes the CSV of the paper's study from `folder`. Raises ValueError, with the source, if images are missing."""
+    """Writes the CSV `table` of recipe `name` for a download in `folder`. Raises ValueError if images are missing."""
     if name not in DOWNLOADS:
         raise ValueError(f"there is no recipe {name!r}; there are: {', '.join(names())}")
     download = DOWNLOADS[name]
@@ -97,7 +97,7 @@ def found(root: Path, *names: str) -> Path:
 
 
 def drawn(images: Iterable[Path], count: int) -> tuple[list[Path], list[Path]]:
-    """Draws `count` images by a hash of their names, the same on every machine; returns them and the others."""
+    """Returns (`count` images chosen by a hash of their names, the other images), the same on every machine."""
     ranked = sorted(images, key=lambda p: hashlib.sha256(f"paper {p.name}".encode()).digest())
     return sorted(ranked[:count]), sorted(ranked[count:])
 

@@ -36,7 +36,7 @@ def named(row: Mapping) -> dict[str, Any]:
 
 
 def pictured(store: Store, where: str, *values: Any) -> dict[str, Any] | None:
-    """Returns {"id", "name", "width", "height", "bits", "v": start of the hash} of the case `where` (SQL), or None."""
+    """Returns {"id", "name", "width", "height", "bits", "v": start of SHA-256} of a case by SQL `where`, or None."""
     case = store.one(f"SELECT id, name, added, sha256, width, height, bits FROM cases WHERE {where}", values)
     if case is None:
         return None
@@ -45,7 +45,7 @@ def pictured(store: Store, where: str, *values: Any) -> dict[str, Any] | None:
 
 
 def slug(name: str) -> str:
-    """Makes a study's id from its name: 'My Colon study' -> 'my-colon-study'; case and spacing do not matter.
+    """Returns a study's id for a name: 'My Colon study' -> 'my-colon-study'; case and spacing do not matter.
 
     A name that cannot be written entirely in Latin letters and digits also gets the start of its hash, so that no two
     names share an id: '肺部' -> 'study-3f0b1c9a'. Raises ValueError if the name has no letter or digit.
@@ -114,7 +114,7 @@ def holds_reviews(store: Store, study: str) -> None:
 
 
 def demand_free_name(store: Store, study: str) -> None:
-    """Raises ValueError if a study already has this name, in the bin or not."""
+    """Raises ValueError if a study, in the bin or not, has the id `study`."""
     row = store.one("SELECT binned FROM studies WHERE id = ?", [study])
     if row is not None:
         advice = ", in the bin: restore it, or empty the bin" if row["binned"] else "; choose another name"
@@ -122,7 +122,7 @@ def demand_free_name(store: Store, study: str) -> None:
 
 
 def delete_study(store: Store, study: str) -> None:
-    """Deletes a study, its runs, caches and copied files. Raises ValueError if it `holds_reviews`, which are kept."""
+    """Deletes a study, its runs, caches and copied files. Raises ValueError as `holds_reviews`, NotFound if unknown."""
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         study_row(store, study)
     holds_reviews(store, study)

@@ -29,12 +29,12 @@ def shrink(image: np.ndarray, width: int, height: int) -> np.ndarray:
 
 
 def fraction(mask: np.ndarray, size: int) -> np.ndarray:
-    """Computes how much of each pixel a mask covers: (H, W) of 0 and 1 -> float32 (size, size)."""
+    """Returns the share of each resized pixel that a mask covers: (H, W) of 0 and 1 -> float32 (size, size)."""
     return shrink(mask.astype(np.float32), size, size)
 
 
 def mask_at(mask: np.ndarray, size: int) -> np.ndarray:
-    """Resizes a lesion mask to training size: half-covered pixels are lesion; a tiny lesion keeps its fullest pixel."""
+    """Resizes a lesion mask to (size, size): 1 if at least half covered; if none is, the most covered pixels are 1."""
     covered = fraction(mask, size)
     small = covered >= 0.5
     if not small.any() and mask.any():

@@ -1,6 +1,6 @@
-"""Folders of this machine that administrators may import from if people sign in; readers cannot name any folder.
+"""The folders from which administrators may import if users sign in; other users cannot name any folder.
 
-Files that a folder, a CSV or a link names must also lie in such a folder, with links resolved: see `Within`.
+Files that a folder, a CSV or a link refers to must also lie in one of these folders, with links resolved: see `Within`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class NotNamed(ValueError):
 
 
 class Within:
-    """The folders in which files may lie, with links resolved; `Within(None)`, in single-user mode, is any folder."""
+    """The folders in which files may lie, with links resolved; `Within(None)` (single-user mode) allows any folder."""
 
     def __init__(self, folders: Iterable[str | os.PathLike[str]] | None) -> None:
         self.folders = None if folders is None else [Path(os.path.realpath(folder)) for folder in folders]
@@ -54,17 +54,17 @@ class Within:
 
 
 def allowed(store: Store, single_user: bool) -> Within:
-    """Returns where files may be imported from: the named folders, or anywhere in single-user mode."""
+    """Returns the folders that may be imported from: those of `named`, or any folder in single-user mode."""
     return Within(None if single_user else named(store))
 
 
 def named(store: Store) -> list[str]:
-    """Lists the folders that files may be imported from, sorted."""
+    """Lists the folders from which files may be imported, sorted by path."""
     return [row["folder"] for row in store.query("SELECT folder FROM roots ORDER BY folder")]
 
 
 def name(store: Store, folder: str | os.PathLike[str], by: str) -> str:
-    """Adds a folder; returns its path with links resolved. Raises ValueError if it is missing, or the root folder."""
+    """Allows imports from a folder; returns its resolved path. Raises ValueError for a missing or the root folder."""
     resolved = Path(folder).expanduser().resolve()
     if not resolved.is_dir():
         raise ValueError(f"there is no folder {resolved}")
@@ -78,7 +78,7 @@ def name(store: Store, folder: str | os.PathLike[str], by: str) -> str:
 
 
 def forget(store: Store, folder: str | os.PathLike[str], by: str) -> None:
-    """Removes a folder from the list. Raises ValueError if it is not listed."""
+    """Ends the permission to import from a folder. Raises ValueError if the folder is not listed."""
     resolved = str(Path(folder).expanduser().resolve())
     with store.write() as db:
         if not db.execute("DELETE FROM roots WHERE folder = ?", [resolved]).rowcount:
@@ -87,7 +87,7 @@ def forget(store: Store, folder: str | os.PathLike[str], by: str) -> None:
 
 
 def demand(store: Store, path: str | os.PathLike[str], single_user: bool) -> None:
-    """Raises NotNamed if a path, with links resolved, lies outside the named folders; not in single-user mode."""
+    """Raises NotNamed if a path, with links resolved, is outside the folders of `named`; never in single-user mode."""
     if single_user:
         return
     text = os.fspath(path).strip()

@@ -1,4 +1,4 @@
-"""Makes a study from a folder, and adds cases to one; files that cannot be read are listed with their reason."""
+"""Imports a folder as a study, and adds cases to a study; unreadable files are listed with the reason."""
 
 from __future__ import annotations
 
@@ -78,15 +78,15 @@ def import_study(
     answers: Mapping[str, str] | None = None,
     on_plan: Callable[[str, list[Group]], object] | None = None,
 ) -> ImportReport:
-    """Makes a study from a folder or a CSV. Original files are not changed: they are referenced, or with `copy` copied.
+    """Imports a folder or a CSV as a study. Original files are not changed: they are referenced, or with `copy` copied.
 
     `sampling`: which frames of recordings become cases; `patients`: pattern that finds the patient in a file name, see
     `ingest.patients`. The study keeps both for later additions. `within`: where the files must lie, see `ingest.roots`.
     `by`: the user named in the audit trail; without it no event is recorded.
 
-    `again`: import erased images again; None: raise Question if there are any. `size`: also build the arrays of that
-    size. `answers`: group -> normal, abnormal or out, if the folder does not say it. `on_plan(layout, groups)`: called
-    with the interpretation of the folder before any image is read.
+    `again`: True imports erased images again, False skips them, None raises Question if there are any. `size`: also
+    build the arrays of that size. `answers`: group -> normal, abnormal or out, for groups that the folder does not
+    classify. `on_plan(layout, groups)`: called with the interpretation of the folder before any image is read.
 
     Raises ValueError if the name is in use or no file can be read, and Unclear if it is not clear which images are
     normal.
@@ -161,11 +161,11 @@ def add_cases(
     by: str | None = None,
     again: bool | None = False,
 ) -> ImportReport:
-    """Adds files to an existing study; skips files that it already has, reports pictures that look the same.
+    """Adds files to an existing study; skips files that it already has, and reports near-duplicates.
 
     `sampling`: which frames of recordings to take, by default as in the study's import. `copy`: copy files to the home.
     `within`: where the files must lie, see `ingest.roots`. `by`: the user named in the audit trail; without it no event
-    is recorded. `again`: import erased images again; None: raise Question if there are any.
+    is recorded. `again`: as in `import_study`.
     """
     row = show_study(store, study)
     study = row["id"]
@@ -218,7 +218,7 @@ def _not_there(
 
 
 def files_at(path: str | os.PathLike) -> list[Path]:
-    """Returns a list of the file itself, or of every file below a folder that may be an image or a recording.
+    """Returns [path] for a file, or for a folder every file below it that may be an image or a recording.
 
     Raises ValueError if there is none.
     """

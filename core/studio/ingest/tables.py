@@ -30,13 +30,13 @@ _SAMPLE = 50  # rows looked at
 
 
 class BadTable(ValueError):
-    """A table that cannot be read; the message says why."""
+    """Raised if a table cannot be read; the message says why."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table and what its columns hold. columns: role -> position; other: headings of columns without a role; first:
-    the number of the first line of its rows."""
+    """A table and the roles of its columns. columns: role (key of COLUMNS) -> position; other: headings of columns
+    without a role; first: number of the line with the first row."""
 
     file: Path
     encoding: str
@@ -60,7 +60,7 @@ class Table:
 def open_table(file: Path, is_file: Callable[[str], bool]) -> Table:
     """Detects how a table is written and what its columns hold; without a file column it has no role `path`.
 
-    is_file: returns whether a text names a file of the study. Raises BadTable.
+    is_file: returns whether a text names a file of the study. Raises BadTable if its encoding or content is invalid.
     """
     for encoding in _encodings(file):
         read = [_read(file, encoding, separator, is_file) for separator in ",;\t|"]

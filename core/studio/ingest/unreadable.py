@@ -1,4 +1,4 @@
-"""The error that refuses every file that cannot be imported."""
+"""The error `Unreadable` for files that cannot be imported, and helpers that raise it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEGAPIXELS = 150  # a full endoscopy frame has 2, a fundus photograph 12, a mamm
 
 
 class Unreadable(ValueError):
-    """A file that cannot be imported; the message is the reason, for the report."""
+    """Raised if a file cannot be imported; the message is the reason that the report gives."""
 
 
 def limit(width: int, height: int) -> None:
@@ -26,7 +26,7 @@ def limit(width: int, height: int) -> None:
 
 
 def refusing(read: Callable[P, T]) -> Callable[P, T]:
-    """Decorates a reader: errors of decoders on a damaged file become Unreadable; the system's own errors stay."""
+    """Decorates a function that reads a file: errors of decoders become Unreadable; OSErrors of the system pass."""
 
     @functools.wraps(read)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:

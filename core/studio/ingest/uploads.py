@@ -26,11 +26,11 @@ _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 class BadDrop(ValueError):
-    """Dropped files that cannot be imported; the message says why."""
+    """Raised if dropped files cannot be imported; the message says why."""
 
 
 def new_drop(home: Home) -> str:
-    """Makes an empty folder for dropped files (a drop); returns its token."""
+    """Creates a drop, an empty folder for files dropped on the page; returns its token."""
     token = secrets.token_hex(16)
     _folder(home, token).mkdir(parents=True)
     return token
@@ -54,7 +54,7 @@ def path_of(home: Home, token: str, name: str) -> Path:
 
 
 def place(home: Home, token: str, name: str) -> Path:
-    """Returns the path at which to write a dropped file with the relative name `name`; makes its folders."""
+    """Creates the folders of a dropped file and returns its path. Raises BadDrop if no file can have that name."""
     target = path_of(home, token, name)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ class Arriving:
         used[0] += count
 
     def forget(self, token: str, count: int) -> None:
-        """Subtracts a file of `count` bytes that is not kept."""
+        """Subtracts a file of `count` bytes that was counted but is not kept."""
         used = self._held.get(token, [0, 0])
         used[0] -= count
         used[1] -= 1
@@ -140,7 +140,7 @@ class Arriving:
 
 
 def unpack(home: Home, token: str) -> int:
-    """Unpacks every zip of a drop in place and removes it; returns how many files they held."""
+    """Unpacks and removes every zip of a drop; returns the number of unpacked files. Raises BadDrop for a bad zip."""
     count = 0
     for path in sorted(drop_folder(home, token).rglob("*.zip")):
         try:
@@ -164,7 +164,7 @@ def unpack(home: Home, token: str) -> int:
 
 
 def root_of(home: Home, token: str) -> Path:
-    """Returns the folder to import: the drop's folder, or the one nested in it alone (unless named train or test)."""
+    """Returns the folder to import: skips outer folders that only hold one folder (unless named train or test)."""
     folder = drop_folder(home, token)
     while True:
         inside = [p for p in folder.iterdir() if not p.name.startswith(".")]
@@ -174,7 +174,7 @@ def root_of(home: Home, token: str) -> Path:
 
 
 def discard(home: Home, token: str) -> None:
-    """Removes a drop."""
+    """Deletes a drop and its files. Raises BadDrop for an invalid token."""
     shutil.rmtree(_folder(home, token), ignore_errors=True)
 
 

@@ -35,7 +35,7 @@ _PROBES = 12
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which frames to take: every n-th, or so many per second (the default: one); `every` wins if both are given."""
+    """Which frames become cases: every `every`-th; if that is None, `per_second` frames per second of the recording."""
 
     every: int | None = None
     per_second: float = 1.0
@@ -55,9 +55,9 @@ class Sampling:
         return {"every": self.every, "per_second": self.per_second}
 
     def numbers(self, frames: int, rate: float) -> list[int]:
-        """Returns the numbers of the frames to take from a file of `frames` frames at `rate` frames per second.
+        """Returns the numbers of the frames to import from a file of `frames` frames at `rate` frames per second.
 
-        Raises Unreadable if the rate is needed and unknown, or if more than MOST frames would be taken.
+        Raises Unreadable if the rate is needed and unknown, or if more than MOST frames would be imported.
         """
         if self.every is None and not (math.isfinite(rate) and rate > 0):
             raise Unreadable("its header gives no frame rate: choose every n-th frame instead of frames a second")
@@ -110,7 +110,7 @@ def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
 
 
 def read_frame(path: Path, number: int) -> np.ndarray:
-    """Reads one frame by its number, uint8 (H, W, 3) RGB. Raises Unreadable if there is none."""
+    """Reads one frame by its number, uint8 (H, W, 3) RGB. Raises Unreadable if it does not exist."""
     stat = os.stat(path)
     reader = _reader(path, stat.st_size, stat.st_mtime_ns)
     with reader.lock:
@@ -122,7 +122,7 @@ def read_frame(path: Path, number: int) -> np.ndarray:
 
 
 def probes(numbers: Sequence[int]) -> list[int]:
-    """Chooses a few of these frames, including the first and the last, by which `faithful` judges a file."""
+    """Returns a few of these frame numbers, including the first and the last, for the check by `faithful`."""
     return [numbers[round(i)] for i in np.linspace(0, len(numbers) - 1, min(_PROBES, len(numbers)))]
 
 
@@ -159,7 +159,7 @@ def _seek(capture: cv2.VideoCapture, number: int) -> None:
 
 
 def digest(image: np.ndarray) -> str:
-    """Computes the digest of a frame's pixels."""
+    """Returns the digest of a frame's pixels as 32 hex digits."""
     return hashlib.blake2b(np.ascontiguousarray(image).tobytes(), digest_size=16).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """Volumes that come as one file per slice: which DICOM files belong together, in what order, and under what names.
 
-Each slice stays one case with its own file. What links it to the others is stored at import, so that slices that come
-later, by hand or through a watched folder, find their place.
+Each slice is one case with one file. Its series and position are stored at import, so that slices that are added
+later, by hand or through a watched folder, are sorted into the volume.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def in_order(files: list) -> list:
 
 
 def several(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
-    """Returns the series that have two or more slices with the new cases. series: the series of each new case, or None.
+    """Returns the series that have two or more slices, new ones included. series: the series of each new case, or None.
 
-    If a series had one slice so far, the name of that case gets the slice's number, as the new ones will.
+    If a series had one slice so far, that case is renamed with the number of the slice, like the new cases.
     """
     fresh: dict[str, int] = {}
     for uid in series:

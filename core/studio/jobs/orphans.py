@@ -1,4 +1,4 @@
-"""Runs with the status 'running' whose process has ended, and that belong to no job."""
+"""Detects runs outside of jobs that have the status 'running' although their process has ended."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FILE = "process.json"  # in the run's folder while a process works on it
 
 
 def sign(folder: Path) -> None:
-    """Records that this process works on the run of that folder."""
+    """Records in a run's folder that this process works on the run."""
     write_json(folder / FILE, {"pid": os.getpid(), "start": start_of(os.getpid())})
 
 
 def leave(folder: Path) -> None:
-    """Removes the record of `sign` when this process is done with the run."""
+    """Removes the record that `sign` wrote, when this process has finished its work on the run."""
     (folder / FILE).unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""Detached processes, and how to check that a process id still belongs to the same process.
+"""Starts detached processes, and checks whether a process id still belongs to the same process.
 
 Process ids are reused after a while; together with the start time they are unique.
 """

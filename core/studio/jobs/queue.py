@@ -28,7 +28,7 @@ from core.studio.jobs.steps import STEPS
 def submit(store: Store, steps: list[dict], start: bool = True) -> int:
     """Queues a chain of steps [{"step", "run", "args"}]; returns the job's id. start: whether a worker is started.
 
-    Raises ValueError for an unknown step or run, or if a run belongs to a job that has not ended.
+    Raises ValueError for an unknown step or run, or if a run to pretrain or fit is already in a job that has not ended.
     """
     if not steps:
         raise ValueError("a job needs at least one step")
@@ -85,7 +85,7 @@ def _refuse_twice(store: Store, run: str) -> None:
 
 
 def list_jobs(store: Store, *statuses: str, limit: int = 200) -> list[dict]:
-    """Lists jobs that have not ended, then those that have, newest first, after `reap`."""
+    """Lists up to `limit` jobs (with `statuses`, if any): unfinished ones, then ended ones, each newest first."""
     reap(store)
     where = f"WHERE status IN ({', '.join('?' * len(statuses))})" if statuses else ""
     ended = "status IN ('done', 'failed', 'cancelled')"
@@ -94,12 +94,12 @@ def list_jobs(store: Store, *statuses: str, limit: int = 200) -> list[dict]:
 
 
 def pause(store: Store, job: int) -> str:
-    """Pauses a job so that `resume` can continue it; returns its status ('running' until the worker stops)."""
+    """Pauses a job; returns its status ('running' until its worker stops). Raises ValueError if it has ended."""
     return _ask(store, job, "pause", "paused", ("queued", "interrupted"))
 
 
 def cancel(store: Store, job: int) -> str:
-    """Cancels a job, keeping everything that its runs have written; returns its status."""
+    """Cancels a job, keeping the files of its runs; returns its status as `pause` does. Raises ValueError as well."""
     return _ask(store, job, "cancel", "cancelled", ("queued", "paused", "interrupted"))
 
 
@@ -119,7 +119,7 @@ def _ask(store: Store, job: int, wants: str, status: str, idle: tuple[str, ...])
 
 
 def resume(store: Store, job: int, start: bool = True) -> str:
-    """Queues a paused, interrupted, failed or cancelled job again; it continues from its last checkpoint."""
+    """Queues a job that is not done again, from its last checkpoint; returns its status. Raises ValueError if done."""
     reap(store)
     with store.write() as db:
         row = get_job(store, job)
@@ -161,7 +161,7 @@ _RUN_STATUS = {
 
 
 def at_position(chain: list[dict], position: int) -> dict:
-    """Returns the columns of a job that describe the current step of its chain."""
+    """Returns the columns of a job's row that describe step `position` of its chain."""
     step = chain[position]
     return {"position": position, "step": step["step"], "run": step["run"] or None, "args": json.dumps(step["args"])}
 
@@ -175,7 +175,7 @@ def get_job(store: Store, job: int) -> dict:
 
 
 def reap(store: Store) -> list[int]:
-    """Sets jobs whose worker has died to 'interrupted' (or 'paused', 'cancelled' if requested); returns their ids."""
+    """Sets jobs whose worker has ended to 'interrupted' ('paused' or 'cancelled' if requested); returns their ids."""
     gone = []
     for row in store.query("SELECT * FROM jobs WHERE status = 'running'"):
         if not is_alive(row["pid"], row["pid_start"]):
@@ -240,7 +240,7 @@ def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int |
 
 
 def others_wait(store: Store, job: int) -> bool:
-    """Returns whether a job gives way to others and another job waits in its queue."""
+    """Returns whether a job belongs to the demo, and a job that does not is queued in the same queue."""
     query = (
         f"SELECT 1 FROM jobs j JOIN jobs q ON q.queue = j.queue AND q.status = 'queued' "
         f"WHERE j.id = ? AND {GIVES_WAY.format(job='j')} AND NOT {GIVES_WAY.format(job='q')} LIMIT 1"
@@ -311,12 +311,12 @@ def extend(store: Store, job: int, steps: list[dict]) -> None:
 
 
 def end(store: Store, job: int, status: str, message: str = "", error: str | None = None) -> None:
-    """Ends the work on a job that is not done: paused, cancelled, interrupted or failed."""
+    """Records that work on a job ended early. status: 'paused', 'cancelled', 'interrupted' or 'failed'."""
     with store.write():
         finish(store, get_job(store, job), status, message, error)
 
 
 def defer(store: Store, job: int, message: str) -> bool:
-    """Returns a running job to the long queue; returns False if it is to be paused or cancelled."""
+    """Moves a running job back to the long queue; returns False, changing nothing, if it was asked to stop."""
     change = "UPDATE jobs SET status = 'queued', queue = ?, pid = NULL, message = ? WHERE id = ? AND wants = 'run'"
     return store.execute(change, [LONG, message, job]).rowcount == 1

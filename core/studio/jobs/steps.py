@@ -34,7 +34,7 @@ def loading(report: Report) -> Callable[[int, int], None]:
 
 @dataclass
 class Work:
-    """The context in which a step is executed. run: '' for a step without a run. job: id of the job, if any."""
+    """The context in which a step is executed. run: its run's id, or '' for none; job: the job's id, if any."""
 
     store: Store
     run: str

@@ -1,4 +1,4 @@
-"""Pausing all jobs of a home, and a message on jobs that continue when the page is closed."""
+"""Pauses the jobs of a home, and describes the jobs that continue when the page is closed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The process that executes a queue's jobs: `python -m core.studio.jobs.worker --home DIR --queue long`.
 
 It claims queued jobs one after the other and ends when the queue is empty. It runs in its own session, so that closing
-the page, a terminal or the app does not affect it. If it is killed, that is detected, and its job can be resumed.
+the page, a terminal or the app does not affect it. If it is killed, its job becomes 'interrupted' and can be resumed.
 Commands that torchrun starts in several processes execute a job themselves (`execute_here`). The two queues share the
 machine's memory: a job that runs out of it waits for the other one instead of failing.
 """
@@ -47,7 +47,7 @@ def stop(*_: object) -> None:
 
 
 class HomeGone(SystemExit):
-    """Raised if the home was deleted: this process ends without creating it again."""
+    """Raised if the home was deleted, so that this process ends without creating it again."""
 
 
 def identity(file: Path) -> tuple[int, int] | None:
@@ -60,7 +60,7 @@ def identity(file: Path) -> tuple[int, int] | None:
 
 
 class Wish:
-    """The `should_stop` of a step; reads the store only every LOOK seconds. Raises HomeGone if the home is deleted."""
+    """The `should_stop` of a step: True after a pause, cancel or SIGTERM, or if the job gives way. Raises HomeGone."""
 
     def __init__(self, store: Store, job: int):
         self.store, self.job, self.wants, self.looked = store, job, "run", 0.0
@@ -284,7 +284,7 @@ class Reporter:
 
 
 def flatten(values: dict) -> list[tuple[str, float]]:
-    """Lists the numbers of a report by name (a list: name_0, name_1, ...; a matrix: name_0_0, ...)."""
+    """Returns (name, number) pairs of a report's values; lists become name_0, name_1, ..., matrices name_0_0, ..."""
     pairs = []
     for name, value in values.items():
         several = value if isinstance(value, (list, tuple)) and len(value) <= 64 else None
@@ -312,7 +312,7 @@ def release() -> None:
 
 
 def set_aside(store: Store, job: dict) -> bool:
-    """Queues a short job behind the running long job; returns False, and the job fails, if there is none."""
+    """Moves a short job to the long queue, to run after the running long job; returns False if none is running."""
     if job["queue"] != jobs.SHORT or (long := jobs.beside(store, jobs.SHORT)) is None:
         return False
     deferred = jobs.defer(store, job["id"], f"Waits for job {long}: not enough memory for both")
@@ -322,7 +322,7 @@ def set_aside(store: Store, job: dict) -> bool:
 
 
 def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> bool:
-    """Waits until the running short job ends, so that a long job can be tried again; returns False without one."""
+    """Waits until the running short job ends, so that a long job can be retried; returns False if none is running."""
     if job["queue"] != jobs.LONG or (short := jobs.beside(store, jobs.LONG)) is None:
         return False
     if job["step"] in TRAINS:
@@ -339,7 +339,7 @@ RESUMABLE = ("interrupted", "failed", "paused", "cancelled")  # statuses of jobs
 
 
 def unfinished(store: Store, run: str) -> int | None:
-    """Returns the last job on a run if it ended early, else None."""
+    """Returns the id of the newest job on a run if it can be resumed (see RESUMABLE), else None."""
     jobs.reap(store)
     for row in store.query("SELECT id, status, chain FROM jobs ORDER BY id DESC"):
         if any(step["run"] == run for step in json.loads(row["chain"])):

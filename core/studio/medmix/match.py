@@ -1,9 +1,9 @@
-"""The job that searches for MedMix settings whose lesions look like chosen lesions.
+"""The job that searches for MedMix settings whose synthetic lesions look like chosen real lesions.
 
-These are lesions of a study, or lesions outlined on images that were dropped on the page, of which only the outline and
-a hash are stored. The search itself is core/engine/augment/matching.py; its results so far are in the table `matches`.
-A preset from it and trainings with this preset list the images (`MedMixConfig.matched`); a run is not evaluated on
-them, as if it had learnt from them.
+The chosen lesions belong to a study, or were outlined on images dropped on the page, of which only the outline and a
+hash are stored. The search itself is in core/engine/augment/matching.py; its results are in the table `matches`. A
+preset made from it, and trainings with this preset, list the hashes of the images (`MedMixConfig.matched`); like
+training images, these are excluded when a run is evaluated.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Outline = tuple[tuple[float, float], ...]  # x and y in parts of the image's wid
 def offered(store: Store, study: str) -> list[dict[str, Any]]:
     """Lists the lesions of a study that can be matched: [{"case", "name", "kind", "mask"}], by case.
 
-    kind: "reference" for a reference mask, "readers" for an accepted one. A case has one mask, the reference first.
+    kind: "reference" for a reference mask, else "readers" for an accepted mask of a reader; one mask per case.
     Cases of an open trial or blind session are excluded.
     """
     by_case = {row["case_id"]: ("readers", row["mask"]) for row in marks.accepted(store, study)}
@@ -87,7 +87,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request for a search. cases: ids of cases with the lesions. tries: reproducible limit in place of seconds."""
+    """A request for a search. cases: ids of cases with the lesions; tries: limit instead of seconds, reproducible."""
 
     study: str
     cases: tuple[int, ...]
@@ -116,7 +116,7 @@ class Asked:
 
 
 def begin(store: Store, asked: Asked, start: bool = True) -> dict[str, Any]:
-    """Queues a search; returns {"match", "job"}. Raises ValueError for a case without a lesion that can be matched."""
+    """Queues a search; returns {"match", "job"}: ids. Raises ValueError for a case without a lesion to match."""
     study_row(store, asked.study)
     can_match = {row["case"] for row in offered(store, asked.study)}
     missing = [case for case in asked.cases if case not in can_match]
@@ -179,7 +179,7 @@ def dropped_file(home: Home, drop: str, name: str) -> Path:
 
 
 def outlined(home: Home, drop: str, name: str, outline: Outline) -> Drawn:
-    """Returns a lesion outlined on a dropped image. Raises ValueError if it is gone or the outline encloses nothing."""
+    """Returns a lesion outlined on a dropped image. Raises ValueError if the file is gone or the outline is empty."""
     if len(outline) < 3 or cv2.contourArea(np.clip(np.array(outline, np.float32), 0, 1)) < LEAST_AREA:
         raise ValueError("the outline encloses nothing: draw it round the lesion")
     return Drawn(drop, file_sha256(dropped_file(home, drop, name)), outline)
@@ -289,7 +289,7 @@ def _note(result: Match, asked: Asked) -> str:
 
 
 def save(store: Store, match: str, name: str, reader: str | None = None) -> dict[str, Any]:
-    """Saves what a search has found as a preset; returns it. Raises ValueError before the first try."""
+    """Saves the result of a search as a preset and returns the preset. Raises ValueError before the first try."""
     state = get(store, match)["state"]
     if not state:
         raise ValueError(NOTHING_YET)

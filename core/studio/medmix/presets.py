@@ -22,7 +22,7 @@ class BadPreset(ValueError):
 
 
 def checked(strong: str, config: dict) -> dict:
-    """Returns the complete configuration, checked by the augmentation's configuration class."""
+    """Returns the complete configuration of augmentation `strong`. Raises BadConfig if `config` is invalid."""
     return STRONG.get(strong).Config.from_dict(config).to_dict()
 
 
@@ -59,7 +59,7 @@ def get_preset(store: Store, name: str) -> dict:
 
 
 def save_preset(store: Store, name: str, strong: str, config: dict, note: str = "", reader: str | None = None) -> dict:
-    """Saves settings as a new preset, or as the next version of an existing one unless they are equal; returns it."""
+    """Saves a new preset, or the next version of an existing one unless equal; returns it. Raises BadPreset."""
     name = name.strip()
     if not _NAME.fullmatch(name):
         raise BadPreset("a preset's name has 1 to 60 letters, digits, spaces or . + - _, a letter or digit first")
@@ -81,14 +81,14 @@ def save_preset(store: Store, name: str, strong: str, config: dict, note: str = 
 
 
 def remove_preset(store: Store, name: str) -> None:
-    """Removes a preset from the list; its rows are kept for runs that name it."""
+    """Hides a preset; its rows are kept for runs that use it. Raises BadPreset for a built-in preset."""
     if get_preset(store, name)["built_in"]:
         raise BadPreset(f"{name!r} comes with the studio and stays")
     store.execute("UPDATE presets SET removed = 1 WHERE name = ?", [name])
 
 
 def to_yaml(preset: dict) -> str:
-    """Returns the text of a preset's file."""
+    """Returns a preset as the text of a YAML file."""
     head_lines = {"preset": preset["name"], **{key: preset[key] for key in ("version", "strong", "note")}}
     config = {k: list(v) if isinstance(v, tuple) else v for k, v in preset["config"].items()}
     return yaml.safe_dump({**head_lines, "config": config}, sort_keys=False, allow_unicode=True)

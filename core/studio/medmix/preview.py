@@ -1,4 +1,4 @@
-"""Pictures of the MedMix and Training tabs: classes A_0 to A_k by sample, as pixels and as a figure, and batches."""
+"""Pictures for the MedMix and Training tabs: grids of the classes A_0 to A_k, figures of them, and training batches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TOLERANCE = 0.004  # of an outline, in parts of the image's side
 
 @dataclass(frozen=True)
 class Scene(Config):
-    """Settings of the picture. All random choices depend on `seed`, so that a slider changes only its own setting.
+    """Settings of a preview. All random choices depend on `seed`, so that a slider changes only its own setting.
 
     The samples are training normals of the study, chosen by the seed, or the files of `drop`. weak: show weak views.
     """
@@ -98,7 +98,7 @@ class Grid:
 
 @contextlib.contextmanager
 def one_thread():
-    """Limits torch to one thread inside the block; a second one does not help, and costs time on a busy machine."""
+    """Limits torch to one thread inside the block, because a second thread does not speed up drawing."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -108,7 +108,7 @@ def one_thread():
 
 
 def cases_of(samples: Samples, scene: Scene, dropped: Path | None = None) -> list[dict]:
-    """Returns the samples of a scene: cases of the study, or dropped files."""
+    """Returns a scene's samples: cases of its study, or files in `dropped`. Raises ValueError if there are none."""
     if dropped is None:
         return samples.normals(scene.study, scene.seed, scene.first + scene.samples)[scene.first :]
     files = sorted(p for p in dropped.rglob("*") if p.is_file())
@@ -267,7 +267,7 @@ class BatchStrip:
         self._lock = threading.Lock()
 
     def strip(self, run_id: str, step: int, count: int = 8, side: int = 64) -> np.ndarray:
-        """Draws up to `count` views per class of a step's batch, A_0 on top: uint8 ((k+1) side, count side, 3)."""
+        """Draws up to `count` views per class of a step's batch, A_0 on top: uint8 ((k+1) side, count side, 3) RGB."""
         with self._lock, one_thread():
             trainer = self._open(run_id)
             trainer.step = max(0, min(step, trainer.steps - 1))
@@ -305,7 +305,7 @@ class BatchStrip:
 
 
 class Samples:
-    """Caches the last `most` images that were loaded. It can be shared between threads."""
+    """Loads images and regions of interest, and caches the last `most`. It can be shared between threads."""
 
     def __init__(self, store: Store, most: int = 96):
         self.store, self._most = store, most

@@ -44,9 +44,9 @@ def probe(
 ) -> dict:
     """Measures how well a linear probe on an encoder separates the classes of a scene.
 
-    run: an encoder's run, "latest" for the study's newest finished one with its files (if any), or None for an
-    untrained encoder. lesions_hidden: whether real lesions are not used, because their cases are still read blind.
-    should_stop: called before each class; Stopped is raised if it returns True.
+    run: a pre-training run, "latest" for the study's newest finished one with files, or None for an untrained encoder
+    (also if there is no latest one). lesions_hidden: whether real lesions are not used, because their cases are still
+    read blind. should_stop: called before each class; Stopped is raised if it returns True.
 
     Returns {"accuracy", "chance", "lesion_accuracy", "confusion" (row: true class), "survival", "lost", "near",
     "words", "seconds", "images", "side", "encoder", "study"}. lesion_accuracy: balanced accuracy of lesions against
@@ -107,7 +107,7 @@ def probe(
 
 
 def words(figures: dict) -> list[dict]:
-    """Returns sentences on what the numbers mean: [{"kind": "good"|"warn", "text"}]."""
+    """Returns sentences that interpret the results of `probe`: [{"kind": "good"|"warn", "text"}]."""
     findings = []
     above = (figures["accuracy"] - figures["chance"]) / (1 - figures["chance"])
     if above > 0.85:

@@ -1,1 +1,1 @@
-"""The studio for use in programs: what the package `pmsacl_studio` offers besides the engine."""
+"""Programming interface of the studio: the part of the package `pmsacl_studio` that goes beyond the engine."""

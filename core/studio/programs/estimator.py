@@ -31,30 +31,30 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     """A detector of abnormal images uint8 (N, S, S, 3), with the methods of scikit-learn's outlier detectors.
 
     It is fitted on normal images only, predicts 1 for normal images and -1 for outliers, and gives larger scores to
-    images that look more normal. About the share `contamination` of unseen normal images is called an outlier: the
-    threshold comes from cross-validation, in which each part of the images is scored by a detector that was fitted on
-    the other parts; the last of these detectors is kept. Neighbouring images, which often belong together, are
-    mostly in the same part; use `groups` to keep other images together, such as those of one patient.
+    images that look more normal. About the share `contamination` of unseen normal images is predicted to be outliers:
+    the threshold comes from cross-validation, in which each fold is scored by a detector that was fitted on the other
+    folds; `detector_` is the last of these detectors. Neighbouring images, which often belong together, are mostly in
+    the same fold; use `groups` to keep other images together, such as those of one patient.
 
     Args:
         detector: `padim`, `nearest`, `mahalanobis` or `blend`, which are fitted in seconds; or `igd`, `lesion-head`,
             `blend-head`, `combined`, `ensemble`, `panda`, `cutpaste`, `ms-ssim-ae`, `dae`, `f-anogan`, `ocgan` or
-            `adgan`, which are trained for minutes or longer; some need more than 16 images in each part.
+            `adgan`, which are trained for minutes or longer; some need more than 16 images in each fold.
         arch: The network whose features are used: `efficientnet-lite0`, `resnet18`, or another model name of timm.
         init: Its weights: `auto` (installed ImageNet weights; a network without any is replaced by efficientnet-lite0,
             with a warning), `imagenet` (downloaded if they are not installed), `random`, a file, or a folder that
             `PMSACL.save` wrote, with the `arch` that it was trained with.
         encoder: A trained `PMSACL` or an encoder, in place of arch and init. It is copied and not changed.
-        contamination: Share of unseen normal images that may be called outliers, above 0 and up to 0.5; `auto`: 0.05.
+        contamination: Share of unseen normal images that may be flagged, above 0 and up to 0.5; `auto` is 0.05.
         settings: Settings that differ from the detector's defaults, such as {"channels": 50} for `padim`. The error for
             an unknown name lists all names.
         device: `auto` (CUDA if there is any), `cpu` or `cuda:0`.
-        cv: Number of parts, 2 or more. None: 5; a trained detector is fitted once, with a fifth of the images held out.
-        random_state: Seed of the detector's draws: a whole number, a RandomState, or None.
+        cv: Number of folds, 2 or more. None: 5; detectors that take minutes are fitted once, with one fold held out.
+        random_state: Seed of the detector's random numbers: an integer, a RandomState, or None.
 
     Attributes:
-        detector_: The fitted detector, a module of torch.
-        offset_: The value of `score_samples` below which an image is called an outlier.
+        detector_: The fitted detector, a torch module.
+        offset_: The value of `score_samples` below which an image is an outlier.
         left_out_scores_: float64 (N,), the score of each training image while it was held out; NaN for images that
             were never held out.
         n_features_in_: Number of values in an image, S * S * 3.
@@ -90,20 +90,20 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return tags
 
     def fit(self, X: np.ndarray, y: object = None, groups: np.ndarray | None = None) -> Self:
-        """Learns what normal images look like.
+        """Fits the detector to normal images and sets the threshold by cross-validation.
 
         Args:
             X: Normal images uint8 (N, S, S, 3).
-            y: Not used; scikit-learn passes it.
-            groups: (N,), a number or name of each image's group, such as its patient. Images of a group are held out
+            y: Ignored; accepted for compatibility with scikit-learn.
+            groups: (N,), the number or name of each image's group, such as its patient. Images of a group are held out
                 together.
 
         Returns:
             The detector itself.
 
         Raises:
-            ValueError: If X is not such an array or holds too few images or groups to leave any out, or an argument is
-                not valid.
+            ValueError: If X has another shape or type, if it holds too few images or groups for cross-validation, or
+                if an argument is invalid.
         """
         X = self._images(X)
         share = USUAL if isinstance(self.contamination, str) and self.contamination == "auto" else self.contamination
@@ -136,27 +136,27 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return self
 
     def score_samples(self, X: np.ndarray) -> np.ndarray:
-        """Scores images uint8 (N, S, S, 3): (N,) float64, larger is more normal."""
+        """Returns the scores, float64 (N,), of images uint8 (N, S, S, 3); larger is more normal."""
         check_is_fitted(self, "detector_")
         return self._scores(self.detector_, self._images(X))
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
-        """Returns `score_samples(X) - offset_`: (N,) float64, 0 or more for normal images, below 0 for outliers."""
+        """Returns `score_samples(X) - offset_`: float64 (N,), 0 or more for normal images, below 0 for outliers."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Tells normal images uint8 (N, S, S, 3) from outliers: (N,), 1 for normal, -1 for outliers."""
+        """Classifies images uint8 (N, S, S, 3); returns int (N,), 1 for normal images and -1 for outliers."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def score(self, X: np.ndarray, y: np.ndarray) -> float:
-        """Returns how well scores tell normal images from outliers: the AUROC, 0 to 1, which needs no threshold.
+        """Returns the AUROC, 0 to 1, with which the scores separate normal images from outliers.
 
         Args:
             X: Images uint8 (N, S, S, 3).
             y: (N,), 1 for normal images and -1 for outliers; both must occur.
 
         Raises:
-            ValueError: If y is anything else.
+            ValueError: If y has another shape or other values, or holds only one class.
         """
         truth = np.asarray(y)
         if truth.shape != np.shape(X)[:1] or not np.isin(truth, (-1, 1)).all():
@@ -166,7 +166,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return float(roc_auc_score(truth, self.score_samples(X)))
 
     def heat_maps(self, X: np.ndarray) -> np.ndarray:
-        """Computes heat maps of images uint8 (N, S, S, 3): float32 (N, h, w), larger is more abnormal.
+        """Returns the heat maps, float32 (N, h, w), of images uint8 (N, S, S, 3); larger is more abnormal.
 
         h and w are the size of the detector's grid, which is coarser than the images; resize a map to overlay it.
         """

@@ -1,4 +1,4 @@
-"""Scores images that are in no study; neither the images nor their scores are stored."""
+"""Scores images that do not belong to a study; neither the images nor their scores are stored."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Image = np.ndarray | str | os.PathLike[str]  # uint8 (H, W, 3) or (H, W), or a f
 
 
 def listed(images: Any, name: str = "images", least: int = 0) -> list[Image]:
-    """Lists one image or many: an array, a file or a folder, or a sequence of arrays and files.
+    """Returns a list of images and files from an array, a file, a folder, or a sequence of arrays and files.
 
-    An array (H, W, 3) or (H, W) is one image; (N, H, W, 3) are many. name: the argument's name in error messages.
-    Raises ValueError for anything else, if a folder holds no image, or if there are fewer than `least`.
+    An array (H, W, 3) or (H, W) is one image, (N, H, W, 3) holds several. name: the argument's name in error messages.
+    Raises ValueError for anything else, if a folder holds no image, or if there are fewer images than `least`.
     """
     if isinstance(images, (str, os.PathLike)):
         files = sorted(f for f in Path(images).rglob("*") if f.suffix.lower() in SUFFIXES)
@@ -65,9 +65,9 @@ def opened(image: Image) -> np.ndarray:
 
 
 def looked(store: Store, detector: Any, run: str, images: Sequence[Image]) -> Iterator[Looked]:
-    """Scores images in batches of BATCH.
+    """Scores images with a run's detector, in batches of up to BATCH images.
 
-    Yields heat maps float32 (n, h, w) and scores {"plain", "roi"} float64 (n,).
+    Yields for each batch the heat maps, float32 (n, h, w), and the scores {"plain", "roi"}, float64 (n,) each.
     """
     size = size_of(store, runs.get_run(store, run))
     for start in range(0, len(images), BATCH):
@@ -77,7 +77,7 @@ def looked(store: Store, detector: Any, run: str, images: Sequence[Image]) -> It
 
 
 def scored(store: Store, run: str, scores: Sequence[np.ndarray]) -> pd.DataFrame:
-    """Builds a table of image scores, which are inside the region of interest.
+    """Builds a table of image scores that were computed inside the region of interest.
 
     If the run has scored its study, the table also has the columns threshold (the score above which the current
     operating point flags an image), percentile (among the held-out normals) and flagged.
@@ -104,8 +104,8 @@ class Looks:
     def at(self, run: str, image: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
         """Scores an image uint8 (H, W, 3) with a run's detector.
 
-        Returns {"score", "threshold", "percentile", "flagged"} and the heat map float32 (h, w). Without a scored study
-        only the score is known. Raises NotFound, Damaged, and ValueError if the run is not a finished fit.
+        Returns {"score", "threshold", "percentile", "flagged"} and the heat map float32 (h, w). All but the score are
+        None until the run has scored its study. Raises ValueError if the run is unknown, unfinished or damaged.
         """
         runs.get_run(self._store, run)
         with self._turn:

@@ -1,4 +1,4 @@
-"""The studio as one object for programs, which imports studies, trains and fits, scores images and returns tables."""
+"""The studio as one object for programs: imports studies, trains encoders, fits detectors, scores images."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Images: TypeAlias = "np.ndarray | str | os.PathLike[str] | Sequence[looks.Image]
 
 
 class Studio:
-    """A home: the folder of studies, runs and reviews, which the web page shows as well.
+    """Gives programs access to a home: the folder of studies, runs and reviews that the web page shows as well.
 
     A method returns when its work is done and its results are stored in the home. An unknown id raises a ValueError.
     Scores are computed inside an image's region of interest, which excludes black borders, black insets and burned-in
@@ -78,12 +78,12 @@ class Studio:
         self.close()
 
     def studies(self) -> pd.DataFrame:
-        """Lists the studies, a row each: id, name, created, cases and masks (how many of each)."""
+        """Returns a table of the studies: id, name, created, and the numbers of cases and masks."""
         columns = ["id", "name", "created", "cases", "masks"]
         return pd.DataFrame([{c: row[c] for c in columns} for row in list_studies(self.store)], columns=columns)
 
     def runs(self, study: str | None = None) -> pd.DataFrame:
-        """Lists the runs, of one study or of all, a row each.
+        """Returns a table of the runs of one study, or of all studies.
 
         Columns: id, study, kind (`pretrain` of an encoder, `fit` of a detector), method (what is trained or fitted),
         name, status (`done` once it can be used; else `new`, `queued`, `running`, `stopped`, `interrupted`, `failed` or
@@ -115,7 +115,7 @@ class Studio:
                 None: detected automatically.
             patients: Regular expression whose first group (or whole match), in a file's name, is the patient. None: the
                 patient of a DICOM header; other files have none. Images of one patient are held out together.
-            answers: The labels of folders whose names do not tell them: {folder: "normal", "abnormal", or "out" for
+            answers: The labels of folders whose names do not show them: {folder: "normal", "abnormal", or "out" for
                 images that are not imported}.
 
         Raises:
@@ -145,11 +145,11 @@ class Studio:
             abnormal: Whether each test image is abnormal. If it is omitted, images with a lesion in their mask are
                 abnormal, and the labels of the others are unknown.
             masks: The lesion mask (H, W) of each test image, in which any value but 0 is lesion, or None for an image
-                without one; omitted if no image has a mask. A mask of zeros only counts as None.
+                without one; omitted if no image has a mask. A mask that is 0 everywhere counts as None.
 
         Raises:
             ValueError: If an image is invalid, lengths differ, the name is in use, or a mask has another size, covers
-                its whole image, or marks a lesion in an image that is said to be normal.
+                its whole image, or marks a lesion in an image that `abnormal` calls normal.
         """
         normals, judged = looks.listed(normal, "normal", 1), looks.listed(test, "test")
         truth, outlines = np.atleast_1d(np.asarray(abnormal)), list(masks)
@@ -204,7 +204,7 @@ class Studio:
         return self._worked(run, pipeline.chain(pretrain=run, device=self.device))
 
     def pretrained(self, study: str, arch: str = "efficientnet-lite0", size: int = 224, init: str = "auto") -> str:
-        """Creates a run of an encoder that is not trained on the study, on which detectors can be fitted.
+        """Creates a run whose encoder is not trained on the study; detectors can be fitted on it.
 
         Args:
             study: Id of the study.
@@ -235,7 +235,7 @@ class Studio:
         """Fits a detector to a study's normal images, on the features of an encoder.
 
         Args:
-            encoder: Id of a run of `pretrain` or `pretrained`, which also says which study.
+            encoder: Id of a run that `pretrain` or `pretrained` returned; its study is used.
             detector: `blend-head` (the page's default after a training), `blend` (the page's first look), `padim`,
                 `igd`, `mahalanobis`, `nearest`, `lesion-head`, `ensemble`, `combined`, or a comparator of the paper:
                 `adgan`, `cutpaste`, `dae`, `f-anogan`, `ms-ssim-ae`, `ocgan`, `panda`.
@@ -259,8 +259,8 @@ class Studio:
         """Scores cases or images with a fitted detector; returns a table with a row for each.
 
         Columns: score, larger is more abnormal; threshold, the score above which the run's operating point flags an
-        image; percentile; flagged. The last three are missing until the study was scored. Rows of cases also have case,
-        name, split (`holdout`, `test`) and label (`normal`, `abnormal`, `unknown`), rows of files have file.
+        image; percentile; flagged. All but the score are missing until the study was scored. Rows of cases have case,
+        name, split (`holdout`, `test`) and label (`normal`, `abnormal`, `unknown`) as well, rows of files have file.
 
         Args:
             run: Id of the fit.
@@ -289,9 +289,9 @@ class Studio:
         return frame
 
     def heat_maps(self, run: str, images: Images) -> np.ndarray:
-        """Computes heat maps float32 (N, h, w) of images in the forms that `score` takes, on the detector's grid.
+        """Returns the heat maps, float32 (N, h, w) on the detector's grid, of images in the forms that `score` takes.
 
-        Larger is more abnormal.
+        Larger is more abnormal. Raises ValueError if the run is not a finished fit, or an image cannot be read.
         """
         return np.concatenate([maps for maps, _ in self._looked(run, looks.listed(images, least=1))])
 
@@ -319,8 +319,8 @@ class Studio:
 
         Args:
             run: Id of the fit.
-            threshold: A score; None goes back to the 95th percentile of the held-out normals.
-            reader: Who is named in the audit trail.
+            threshold: A score; None resets it to the 95th percentile of the held-out normals.
+            reader: Name that the audit trail records.
 
         Raises:
             ValueError: If the threshold is not finite, or the run has not been scored.
@@ -333,7 +333,7 @@ class Studio:
         operating.choose(self.store, study, run, source, threshold, reader, labels=threshold is not None)
 
     def export_run(self, run: str, out: str | os.PathLike[str]) -> dict[str, Any]:
-        """Exports a finished fit to a folder, with which `Screen` scores images anywhere; returns the model's card.
+        """Exports a finished fit to a folder from which `Screen` can score images anywhere; returns the model's card.
 
         Raises ValueError if the folder is not empty, or the run is not a finished fit.
         """
@@ -352,13 +352,13 @@ class Studio:
         Args:
             run: Id of the fit.
             roi: Whether only pixels inside the region of interest count.
-            bootstrap: Resamples for the intervals; 0 for none.
+            bootstrap: Number of bootstrap resamples for the intervals; 0 for no intervals.
 
         Returns:
             `auroc`, `ap`, `sensitivity`, `specificity`, `accuracy`, `pixel_auroc`, `dice`, `iou` and `pro`, 0 to 1 or
             None if unknown, each with its 95 % interval (low, high) under its name and `_ci`; `threshold`, `n_normal`,
             `n_abnormal`, `n_localised` (images with a mask), and more. Sensitivity, specificity and accuracy are at the
-            threshold from the held-out normals, Dice and IoU are of the outlines that the page draws.
+            threshold from the held-out normals; Dice and IoU measure the outlines that the page draws.
 
         Raises:
             ValueError: If the run has not been scored, or the test images with a label are not both normal and
@@ -396,11 +396,11 @@ class Studio:
 
         Args:
             study: Id of the study.
-            run: Id of the fit by whose scores it is ordered. None: the one that the page shows first, if the study has
+            run: Id of the fit whose scores order the list. None: the fit that the page shows first, if the study has
                 been scored.
-            reader: Whose decisions are shown.
-            asked: `sort` (`percentile`, `score`, `name`, `added`, `reviewed`, `decision`, `disagreement`, `teaches`:
-                cases first from which a detector would learn most); `descending` (True); `splits` (a tuple of `test`,
+            reader: Name of the reader whose decisions are shown.
+            asked: `sort` (`percentile`, `score`, `name`, `added`, `reviewed`, `decision`, `disagreement`, or `teaches`
+                for the cases from which a detector would learn most); `descending` (True); `splits` (a tuple of `test`,
                 `holdout`, `train`; default `test`); and filters: `flagged` and `has_mask` (True or False), `decision`
                 (`unread`, `read`, `normal`, `abnormal`, `unsure`, `against` what was flagged, `differs` from another
                 reader's), `mine` (True: assigned to the reader), `label` (`normal`, `abnormal`, `unknown`), `tag`,
@@ -444,7 +444,7 @@ class Studio:
             run: Id of the fit whose heat map the reader saw, if any.
 
         Raises:
-            ValueError: If the decision is not one of these, the reader has no name, or there is no such case.
+            ValueError: If the decision is not one of the three, the reader's name is empty, or the case is unknown.
         """
         case, reader = operator.index(case), _reader(reader)
         with context.writing(self.store, reader, case_id=case, run=run, single_user=True) as request:
@@ -457,19 +457,19 @@ class Studio:
 
         Args:
             case: Number of the case.
-            mask: (H, W) of the image's own size; any value but 0 is lesion, and 0 everywhere means no lesion.
+            mask: (H, W), the size of the image; any value but 0 is lesion, and 0 everywhere means no lesion.
             reader: Name of the reader.
             note: The reader's note.
 
         Raises:
-            ValueError: If the mask has another size, the reader has no name, or there is no such case.
+            ValueError: If the mask has another size, the reader's name is empty, or the case is unknown.
         """
         case, reader = operator.index(case), _reader(reader)
         with context.writing(self.store, reader, case_id=case, single_user=True) as request:
             lesion_masks.save(request, np.asarray(mask) != 0, note=note)
 
     def decisions(self, study: str) -> pd.DataFrame:
-        """Lists the current decisions: the last one of each reader on each case in each stage.
+        """Returns a table of the current decisions: the last one of each reader on each case in each stage.
 
         Columns: case, name, reader, stage (`first`, `second` or `adjudication`), decision, comment, created, run.
         """

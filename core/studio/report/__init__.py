@@ -1,1 +1,1 @@
-"""The paper's tables on a study: missing runs are made, and results are written next to the published numbers."""
+"""Reproduces the paper's tables on a study: executes missing runs and compares with the published numbers."""

@@ -1,4 +1,4 @@
-"""A row of a table: an encoder and a detector with changed options, run by the same pipeline as on the page.
+"""The rows of the report's tables: an encoder and a detector with changed options, run as on the page.
 
 Runs are identified by names that contain all their settings, so that finished ones are reused.
 """
@@ -45,7 +45,7 @@ class Arm(Config):
     fit: dict = field(default_factory=dict)
 
     def start(self) -> Config:
-        """Returns the detector's configuration before the changes in `fit`: the preset if it has it, else defaults."""
+        """Returns the detector's preset `fit_preset`, or its defaults without one, before the changes in `fit`."""
         kind = DETECTORS.get(self.detector)
         return kind.presets.get(self.fit_preset) or kind.Config()
 
@@ -53,9 +53,9 @@ class Arm(Config):
 def fitted(
     store: Store, study: str, arm: Arm, seed: int, *, size: int, device: str = "auto", should_stop: Stop = never
 ) -> str:
-    """Fits and scores an arm's detector, reusing finished runs, and returns its run.
+    """Fits and scores an arm's detector, reusing finished runs; returns the id of the fit.
 
-    Raises Stopped if `should_stop` returns True; a later call resumes from the last checkpoint.
+    size: image side in pixels (`Arm.sized`). Raises Stopped if `should_stop` returns True; a later call resumes.
     """
     arm = _at_side(store, study, arm)
     return _fit(store, _encoder(store, study, arm, seed, size, device, should_stop), arm, seed, device, should_stop)
@@ -118,7 +118,7 @@ def _fit_of(arm: Arm, encoder: str, seed: int) -> tuple[str, Config]:
 
 
 def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[dict | None, dict | None]:
-    """Returns the existing runs of an arm's encoder and detector, or None; nothing is run."""
+    """Returns the existing runs of an arm's encoder and detector, None for a missing one; starts no run."""
     arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)
     encoder = _trained(store, study, arm, seed, name, config)
@@ -127,7 +127,7 @@ def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[d
 
 
 def work_of(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> dict[str, list[tuple[str, dict]]]:
-    """Lists the remaining steps of an arm: {"encoder" or "fit": [(step, run)]}.
+    """Returns the remaining steps of an arm: {"encoder": [(step, run)], "fit": [(step, run)]}.
 
     A run is given by its row, or by the study, method, name and config of a future run. Arms with the same encoder have
     the same `name` for it.

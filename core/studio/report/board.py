@@ -1,4 +1,4 @@
-"""A report's settings, its folder, and its state: the cells of its tables with their results and runs."""
+"""The settings, the folder, the job and the state of a report: the cells of its tables with their results and runs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
     """Returns the state of the report with these settings (a result of `settings`), without running anything.
 
     Returns:
-        tables: [{"name", "title", "heads", "rows"}]; a row has its label, the values and the paper's numbers by metric,
-        the runs of each seed (fit and encoder, or None), mean seconds, and the error in the last report. done, wanted:
-        numbers of cells. files, made: formats and time of the last report. job: the newest job. beside: the data set of
-        the published numbers, and whether it is the study's own. network: a sentence on the network of all rows.
+        tables: [{"name", "title", "heads", "rows"}]; a row has its label, the values (inside the region of interest if
+        `roi`) and the paper's numbers by metric, the runs of each seed (fit and encoder, or None), mean seconds, and
+        its error in the last report. done, wanted: numbers of finished and of all cells. files, made: formats and time
+        of the last report. job: the newest job. beside: the published data set, and whether it is the study's.
     """
     dataset, is_own = beside(study)
     protocol, last = settings["protocol"], _last(store, study)
@@ -56,10 +56,10 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
 
 
 def missing(store: Store, study: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the number of missing cells of the report with these settings, and an estimate of their time.
+    """Returns the number of cells that the report with these settings still lacks, and an estimate of their time.
 
-    A cell is expected to take the mean time of its row, or else the usual time at this machine's speed. An encoder that
-    several cells share counts once.
+    A cell is expected to take the mean time of its row or, in a row without results, the usual time at this machine's
+    speed, in which an encoder that several cells share counts once.
 
     Returns {"cells", "seconds", "rows": {table: {label: seconds}} for rows with missing cells}.
     """
@@ -139,7 +139,7 @@ def settings(
         tables: Names of tables, None for all. rows: labels of rows, None for all.
         seeds: Number of seeds, from `first_seed` on.
         budget: One of `tables.BUDGETS`.
-        network: The argument `name` of `tables.network_of`, which also explains `weights`.
+        network: Name of the network, None for the budget's. weights: `imagenet` or a file, None for its default.
         size: Image side in pixels, None for the budget's.
         protocol: How thresholds are chosen, `paper` or `held-out`.
         **others: The data set of the published numbers, the device, and the number of bootstrap samples.
@@ -168,7 +168,7 @@ def folder(store: Store, study: str) -> Path:
 
 
 def submit(store: Store, asked: dict[str, Any]) -> int:
-    """Queues a report; returns its job. Raises ValueError while another report on the study has not ended."""
+    """Queues a report with these `settings`; returns the job's id. Raises ValueError while another one is queued."""
     steps = [{"step": "report", "run": "", "args": asked}]
 
     def alone() -> list[dict[str, Any]]:
@@ -187,7 +187,7 @@ def job_of(store: Store, study: str) -> dict[str, Any] | None:
 
 
 def report_step(work: Work) -> None:
-    """Makes the report with the job's arguments, which are a result of `settings`."""
+    """Makes the report as a step of a job, whose arguments are a result of `settings`."""
     from core.studio.report.report import make_report  # matplotlib, which no other step needs
 
     make_report(work.store, work.args, work.report, work.should_stop)

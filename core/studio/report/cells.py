@@ -1,4 +1,4 @@
-"""Cells of the report: an arm with a seed, run (arms.py) and evaluated, with its time and memory."""
+"""Cells of the report: the results of an arm with one seed (arms.py), with the time and memory of its runs."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ Rows = dict[tuple[str, bool], dict[str, Any]]
 class Cell:
     """The results of an arm with a seed.
 
-    fit, encoder: ids of the runs. seconds: of training, fit and scoring. memory: peak bytes of the process, or None.
-    collapsed: whether the encoder collapsed. rows: results of `results.evaluate_run` by (protocol, region of interest).
-    error: why there are no results.
+    fit, encoder: ids of the runs. seconds: time of training, fit and scoring. memory: peak bytes, None if unknown.
+    collapsed: whether the encoder collapsed. rows: results of `results.evaluate_run` by (protocol, whether only pixels
+    inside the region of interest count). error: why there are no results.
     """
 
     label: str
@@ -61,7 +61,7 @@ def run_cell(
     bootstrap: int = 1000,
     should_stop: Stop = never,
 ) -> Cell:
-    """Runs the cell of an arm and a seed, reusing finished runs. If it fails, `error` says why."""
+    """Runs and evaluates an arm with a seed, reusing finished runs; a failed cell has an `error`. Raises Stopped."""
     started = now()
     reset_peak()
     try:
@@ -77,7 +77,7 @@ def run_cell(
 
 
 def kept_cell(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> Cell | None:
-    """Returns the cell if all its results exist, or None; nothing is run."""
+    """Returns the cell of an arm and a seed if all its results exist, else None; starts no run."""
     _, fit = kept(store, study, arm, seed, size=size)
     rows = _kept_rows(store, study, fit["id"]) if fit and is_scored(fit) else {}
     return _cell(store, arm, seed, fit["id"], rows) if fit and len(rows) == 2 * len(RULES) else None
@@ -131,16 +131,16 @@ def scores_of(store: Store, cell: Cell, roi: bool) -> tuple[np.ndarray, np.ndarr
 
 
 def patients_in(store: Store, cell: Cell, masked: bool = False) -> np.ndarray | None:
-    """Returns the patient of each test case of `scores_of`, or None if unknown. masked: only cases with a mask."""
+    """Returns the patient of each case in `scores_of`, None if patients are unknown. masked: only cases with a mask."""
     study, arrays, test = _test(store, cell)
     test = test[arrays.has_mask[test].astype(bool)] if masked else test
     return patients_of(store, study, arrays.case_ids[test])
 
 
 def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
-    """Computes the Dice (M,) of each test case with a lesion mask, outlined as in `cell.rows[protocol, roi]`.
+    """Returns the Dice (M,) of the test cases with a lesion mask, with the outlines of `cell.rows[protocol, roi]`.
 
-    It is NaN if no lesion pixel is inside the region of interest, and empty without masks or a pixel threshold.
+    A case without a lesion pixel inside the region of interest has NaN. M is 0 without masks or a pixel threshold.
     """
     row = cell.rows[protocol, roi]
     level = row.get("pixel_threshold")

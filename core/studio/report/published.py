@@ -161,9 +161,9 @@ def spread(table: str, dataset: str, row: str) -> dict[str, float]:
 
 
 def beside(study: str, dataset: str | None = None) -> tuple[str, bool]:
-    """Returns the data set whose published numbers are shown with a study's, and whether it is the study's own.
+    """Returns the data set whose published numbers are shown next to a study's results.
 
-    By default it is the data set in the study's name, else Hyper-Kvasir. Raises ValueError for an unknown one.
+    Also returns whether it was asked for or named by the study; else it is Hyper-Kvasir. Raises ValueError if unknown.
     """
     named = dataset or dataset_of(study)
     if named and named not in DATASETS:
@@ -185,7 +185,7 @@ _WEAK = "the paper asks for SimCLR's weak views for every method"
 
 @dataclass(frozen=True)
 class Source:
-    """The publication of a comparator. why: the reason for each setting in which the preset `paper` differs."""
+    """The publication of a comparator. why: the reason for each setting in which the preset `paper` differs from it."""
 
     reference: str
     why: dict[str, str]
@@ -253,7 +253,7 @@ SOURCES = {
 
 
 def compared() -> list[tuple[str, ...]]:
-    """Lists the settings of comparators that differ from the published ones, as rows under COMPARED.
+    """Lists the settings of comparators that differ from the published ones, as rows with the columns COMPARED.
 
     Raises KeyError if a setting differs without a reason in SOURCES.
     """

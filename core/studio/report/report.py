@@ -1,6 +1,6 @@
-"""The report on a study: makes missing runs, then writes an HTML page, CSV and LaTeX.
+"""Makes the report on a study: executes missing runs, then writes HTML, CSV, LaTeX and JSON.
 
-It can be stopped and resumed, because every cell is a run in the store that is found by its configuration.
+A report can be stopped and resumed, because the store finds the finished runs of its cells by their configuration.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from core.studio.runs.weights import snapshots
 def make_report(
     store: Store, settings: dict[str, Any], report: Report = nothing, should_stop: Stop = never
 ) -> dict[str, Any]:
-    """Makes missing runs and writes `FILES`, without tables that have no rows; returns the contents of the JSON file.
+    """Executes missing runs and writes `FILES`, omitting tables without rows; returns the contents of the JSON file.
 
     If an arm fails, its row shows the reason, and the other arms are still run. settings: a result of `board.settings`.
     report: called after each cell. Raises Stopped if `should_stop` returns True.
@@ -110,9 +110,9 @@ STARS = (
 
 
 def page(facts: dict[str, Any], tables: list[Table], views: list[dict[str, Any]], pictures: dict[str, bytes]) -> str:
-    """Returns the report's page.
+    """Returns the report as an HTML page.
 
-    facts: the settings of the report. views: without and with the region of interest, {"roi", "lines", "claims"} each.
+    facts: settings. views: {"roi", "lines", "claims"} of whole images and of regions of interest. pictures: PNG files.
     """
     seeds = facts["seeds"]
     paper_numbers = f"the paper's on {facts['dataset']}"
@@ -213,7 +213,7 @@ _COLUMNS = ("table", "row", "seed", "protocol", "roi", *METRICS, "seconds", "mem
 
 
 def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
-    """Returns the cells as CSV: a line per table, row, seed, protocol and region of interest, with errors."""
+    """Returns the cells as CSV: a line per table, row, seed, protocol and `roi`; a failed cell has its error."""
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     out.writerow([*_COLUMNS, "error"])
@@ -227,7 +227,7 @@ def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
 
 
 def latex(head: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]) -> str:
-    """Returns booktabs tables of mean and standard deviation, with the paper's number in brackets."""
+    """Returns LaTeX tables (booktabs) of mean and standard deviation, with the paper's number in brackets."""
     sections = [f"% {head['study']}, budget {head['budget']}, seeds {head['seeds']}, {head['size']} pixels"]
     network = f"{_plain(head['network'])} * marks rows that do not use ImageNet's weights."
     for table in tables:
@@ -272,7 +272,7 @@ SHOWN = 6
 
 
 def figures(store: Store, study: str, size: int, cells: list[Cell]) -> dict[str, bytes]:
-    """Draws the figures as PNG by caption; without a PMSACL row that has a Dice, only MedMix is shown."""
+    """Draws the report's figures, {caption: PNG}; only that of MedMix if no PMSACL row has a Dice."""
     pictures = {"MedMix on normal images: classes A_0 to A_3, a row each": medmix_strip(store, study, size)}
     ours = [c for c in cells if not c.error and c.label.startswith("PMSACL") and c.rows["paper", False].get("dice")]
     if not ours:
@@ -290,7 +290,7 @@ def figures(store: Store, study: str, size: int, cells: list[Cell]) -> dict[str,
 
 
 def clusters_figure(store: Store, encoder: str) -> bytes | None:
-    """Draws A_0 to A_k in the first and the last saved encoder of a run, as PNG; None if it saved only one."""
+    """Draws the features of A_0 to A_k by a run's first and last saved encoder, as PNG; None with fewer than two."""
     epochs = [snapshot.epoch for snapshot in snapshots(store, runs.get_run(store, encoder))]
     if len(epochs) < 2:
         return None

@@ -1,5 +1,5 @@
-"""What a table says: its lines (mean and standard deviation over seeds, and the paper's numbers), and claims that rows
-are better than others, by paired tests on the same images, corrected for multiple testing."""
+"""Summaries of a table: lines with mean and standard deviation over seeds and the paper's numbers, and claims that one
+row is better than another, by paired tests on the same images, corrected for multiple testing."""
 
 from __future__ import annotations
 

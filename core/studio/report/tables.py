@@ -100,7 +100,7 @@ def _claims(best: str, rows: list[Arm]) -> tuple[tuple[str, str], ...]:
 
 
 def detection() -> Table:
-    """Builds Table detection: the paper's rows, and every further detector."""
+    """Builds Table detection: the paper's rows, and a row for every other registered detector."""
     none = [("DAE", "dae"), ("OCGAN", "ocgan"), ("f-AnoGAN", "f-anogan"), ("ADGAN", "adgan"), ("MS-SSIM", "ms-ssim-ae")]
     comparators = [
         *(Arm(label, name, UNTRAINED) for label, name in none),
@@ -155,7 +155,7 @@ def ablation() -> Table:
 
 
 def augment() -> Table:
-    """Builds a table for Fig. ablation_transformation: six strong augmentations, IGD."""
+    """Builds a table for Fig. ablation_transformation: six strong augmentations, with IGD."""
     names = {
         "Rotation": "rotation", "Permutation": "permutation", "Cutout": "cutout", "Gaussian noise": "noise",
         "CutMix": "cutmix", "MedMix": "medmix",
@@ -165,13 +165,13 @@ def augment() -> Table:
 
 
 def classes() -> Table:
-    """Builds a table for Fig. ablation_num_aug: 2 to 8 classes of MedMix, A_0 among them, PaDiM."""
+    """Builds a table for Fig. ablation_num_aug: 2 to 8 classes of MedMix, including A_0, with PaDiM."""
     rows = [Arm(f"{k + 1} classes", "padim", pretrain={"k": k}) for k in range(1, 8)]
     return Table("classes", "Number of MedMix classes, PaDiM", ("auroc",), tuple(rows), _claims("4 classes", rows))
 
 
 def centres() -> Table:
-    """Builds Table centers_difference: four kinds of centres, IGD, and how often the training collapses."""
+    """Builds Table centers_difference: four kinds of class centres, with IGD."""
     kinds = {
         "Random": "random", "Equidistant": "equidistant", "Re-estimated": "re-estimated", "Untrained encoder": "frozen",
     }  # fmt: skip
@@ -180,7 +180,7 @@ def centres() -> Table:
 
 
 def temperature() -> Table:
-    """Builds a table for alpha and tau of Eq. 7, for which the paper has no values and no results."""
+    """Builds a table for alpha and tau of Eq. 7, for which the paper gives neither values nor results."""
     rows = [
         *(Arm(f"alpha {alpha:g}", "padim", pretrain={"alpha": alpha}) for alpha in (0.5, 1.0, 2.0, 4.0)),
         *(Arm(f"tau {tau:g}", "padim", pretrain={"tau": tau}) for tau in (0.07, 0.2, 0.5)),

@@ -1,1 +1,1 @@
-"""What people say about cases: worklist, decisions, mask versions, blind reading, agreement, audit, exports."""
+"""The reading of cases: worklist, decisions, lesion masks, blind reading, agreement, erasure, exports."""

@@ -53,8 +53,8 @@ def table_of(first: Mapping[int, str], second: Mapping[int, str]) -> np.ndarray:
 def fleiss(counts: np.ndarray) -> dict:
     """Computes Fleiss' kappa of several readers, with its interval, from counts (N, k).
 
-    counts: how many readers chose each decision, by case; each case has the same number of readers. The interval is a
-    bootstrap over cases (the classical standard error holds only if kappa is 0).
+    counts: how many readers chose each decision, by case. The interval is a bootstrap over cases (the usual standard
+    error holds only if kappa is 0). Raises ValueError unless each case has the same number of readers, two or more.
     """
     if len(counts) == 0:
         return {"kappa": None, "low": None, "high": None, "n": 0, "readers": 0}

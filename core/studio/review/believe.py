@@ -1,4 +1,4 @@
-"""Reliability of a run's threshold and scores: what it promises, what it misses, whether images have changed.
+"""Measures the reliability of a run's threshold and scores: false alarms, missed lesions, drift, calibration.
 
 `measure` makes the measurements that need predictions (planted lesions, changed images) and stores them with the run;
 `believed` combines them with facts from the database.
@@ -40,11 +40,11 @@ PAUSED = "Paused: what is promised of images like the held-out ones does not hol
 
 
 def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
-    """Plants lesions into held-out normals, compares new images with them, and stores the outcome with the run.
+    """Plants lesions into held-out normals, compares held-out with new images, and stores the outcome with the run.
 
     Returns {"threshold": the one in effect, "planted": rows of `Planted`, "groups": {device, or day of import: rows of
     `Changed`}, "pictures": {same keys: {"usual", "new": cases}}, "made": the time}. The pictures show cases with a
-    typical value of the measure that differs most.
+    typical value of the measure that differs most. Raises ValueError if the run has not scored its study.
     """
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
@@ -74,10 +74,10 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
 def missed(
     store: Store, study: str, config: MedMixConfig, device: str = "auto", should_stop: Stop = never
 ) -> dict[str, Any]:
-    """Counts which lesions the study's default run misses: lesions by MedMix settings, planted into held-out normals.
+    """Measures which lesions, planted into held-out normals with MedMix settings, the study's default run misses.
 
-    Returns {"run", "name", "threshold", "planted": rows of `Planted` by size and opacity, each with its share "found"};
-    nothing is stored. Raises ValueError if no run has scored the study or no normal is held out, Stopped if asked to.
+    Returns {"run", "name", "threshold", "planted": rows of `Planted` by size and opacity, each with its share "found"}.
+    Stores nothing. Raises ValueError if no run has scored the study or no normals are held out; may raise Stopped.
     """
     scored_by = scored_runs(store, study)
     if not scored_by:
@@ -126,10 +126,10 @@ def _middle(values: np.ndarray, cases: np.ndarray) -> list[int]:
 
 
 def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
-    """Collects what is known about a run's threshold and scores; an entry is None or empty if there is too little data.
+    """Returns the facts on the reliability of a run's threshold and scores; with too little data, one is None or empty.
 
-    Returns {"promise", "planted", "changed", "plain", "calibration", "enough", "made"}. plain: the measures that
-    differ, by device or, if no device is named, by day of import, with pictures of both sides.
+    Returns {"promise", "planted", "changed", "plain", "calibration", "enough", "made"}. plain: the image measures in
+    which new images differ, by device or, if it is unknown, by day of import, with example cases of both groups.
     """
     cases = scored(store, study, run_id)
     stored = runs.get_run(store, run_id)["summary"].get(KEPT) or {}
@@ -210,8 +210,8 @@ def _held_out_for(devices: np.ndarray, device: str | None) -> np.ndarray:
 def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any] | None:
     """Tests by betting, over all imports in order, whether new normal images still score as the held-out ones do.
 
-    Returns {"cases", "capital", "since", "words", "caveat"}; None if nothing can be compared. since: the day of the
-    image at which the capital of the test reached the alarm, None if it never did.
+    Returns {"cases", "capital", "since", "words", "caveat"}; None if nothing can be compared. since: the day on which
+    the capital of the test reached the alarm level, None if it never did. cases: the run's `scored`.
 
     Images of each device form a separate series, which starts with its share of one capital, so that more devices do
     not make an alarm more likely; "capital" is the largest capital of any series. A device is compared with its own
@@ -273,7 +273,7 @@ def _day(text: str) -> str:
 
 
 def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | None:
-    """Estimates how often cases of a given score were decided abnormal.
+    """Estimates the probability that readers decide that a case with a given score is abnormal.
 
     Returns {"method", "cases", "abnormal", "points", "brier", "apart"}; None with fewer than ENOUGH cases of each kind,
     or two patients per fold. Each case's probability comes from a fit to other patients' cases (isotonic regression

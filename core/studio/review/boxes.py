@@ -55,8 +55,8 @@ class Embeddings:
         self._closed = False
 
     def of(self, key: Key) -> Tensor:
-        """Returns an embedding, computed if needed. Raises Unreadable if the file cannot be read, and Missing if the
-        model is not installed."""
+        """Returns the embedding of an image or window, computing it if needed. Raises Unreadable if the file cannot be
+        read, and Missing if the model is not installed."""
         with self._turn:
             if key not in self._kept:
                 source, window = key
@@ -69,7 +69,7 @@ class Embeddings:
             return self._kept[key]
 
     def ahead(self, sources: list[Source]) -> None:
-        """Queues whole images, the first one first, for a background thread that computes their embeddings."""
+        """Queues images, most urgent first, whose embeddings a background thread computes; at most AHEAD wait."""
         with self._changed:
             for source in reversed(sources):
                 key = (source, None)
@@ -85,8 +85,8 @@ class Embeddings:
             self._changed.notify()
 
     def close(self, patience: float | None = None) -> bool:
-        """Stops computing embeddings, and waits up to `patience` seconds for the current one; returns whether it ended.
-        If the interpreter ends while a thread is inside torch, the C++ library ends it with an error."""
+        """Stops the background thread, waiting up to `patience` seconds (None: any time); returns whether it ended.
+        If the interpreter exits while a thread is inside torch, the C++ library aborts it with an error."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
@@ -114,7 +114,7 @@ EMBEDDINGS = Embeddings()
 
 
 def missing() -> str | None:
-    """Returns how to install what masks from boxes need; None if everything is installed."""
+    """Returns how to install the model that draws masks from boxes; None if it is installed."""
     return None if file() else HOW
 
 
@@ -127,7 +127,7 @@ def model() -> BoxModel:
 
 
 def in_box(case: dict, box: Corners, window: Window | None = None) -> np.ndarray:
-    """Finds the lesion in a box x0, y0, x1, y1 -> bool (H, W) of the case's image.
+    """Segments the lesion in a box (x0, y0, x1, y1) in pixels; returns bool (H, W) of the case's image.
 
     window: the visible part of the image, None for all of it; a small box is segmented within it. Raises ValueError if
     the box hardly overlaps the image, and Missing if the model is not installed.
@@ -157,9 +157,9 @@ def under(
     level: float | None = None,
     window: Window | None = None,
 ) -> np.ndarray:
-    """Finds the lesion that the run's heat map shows at `spot` (x, y) -> bool (H, W) of the case's image.
+    """Segments the lesion that the run's heat map shows at `spot` (x, y); returns bool (H, W) of the case's image.
 
-    The mask stays within the region of interest. level: the outline level on screen; None for the level of the map.
+    The mask stays within the region of interest. level: the outline level on screen; None for the map's stored level.
     Raises ValueError if the map shows nothing there or does not exist, or if the mask covers more than MOST of the
     image, and Missing if the model is not installed.
     """

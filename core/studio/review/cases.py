@@ -1,4 +1,4 @@
-"""What the page shows about one case: its file, tags, readings, reviews and masks."""
+"""The data that the page shows about a case: file, tags, readings, reviews and masks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def change_tag(store: Store, study: str, cases: Iterable[int], name: str, by: st
 
 
 def tags_of_study(store: Store, study: str, splits: tuple[str, ...]) -> list[dict]:
-    """Counts the cases of each tag in those splits of a study; returns [{"tag", "cases"}], sorted by tag."""
+    """Counts the cases with each tag in the given splits of a study; returns [{"tag", "cases"}], sorted by tag."""
     marks = ", ".join("?" * len(splits))
     return store.query(
         "SELECT t.tag, count(*) AS cases FROM cases c JOIN case_tags t ON t.case_id = c.id "
@@ -69,13 +69,13 @@ def tags_of_study(store: Store, study: str, splits: tuple[str, ...]) -> list[dic
 
 
 def tags_by_people(store: Store, study: str) -> set[str]:
-    """Returns the names of tags that people have put on cases of the study; others came with the import."""
+    """Returns the tags that people have added to cases of the study; all other tags came with the import."""
     return set(store.setting(f"tags:{study}", []))
 
 
 def tags_shown(case: Mapping[str, Any], people: Set[str]) -> dict:
-    """Returns the tags of a case's row as {"tags", "kinds"}. kinds: tags that came with the import, which name what an
-    image shows; `people` is `tags_by_people` of its study."""
+    """Returns the tags of a case's row as {"tags", "kinds"}. kinds: tags that came with the import and may reveal what
+    the image shows. people: the result of `tags_by_people` for the study."""
     tags = json.loads(case["tags"])
     return {"tags": tags, "kinds": [tag for tag in tags if tag not in people]}
 
@@ -88,7 +88,7 @@ _NAMES = {"JPG": "JPEG", "TIF": "TIFF", "DCM": "DICOM", "IMA": "DICOM"}  # suffi
 
 @functools.lru_cache(maxsize=1024)
 def kind_of_file(path: str, sha256: str | None) -> str:
-    """Names a file's format by its suffix or, without one, by its first bytes. sha256: part of the cache key."""
+    """Returns the name of a file's format, from its suffix or its first bytes. sha256: only part of the cache key."""
     suffix = Path(path).suffix[1:].upper()
     try:
         if video.is_video(Path(path)):
@@ -101,8 +101,8 @@ def kind_of_file(path: str, sha256: str | None) -> str:
 def facts_of_file(case: Mapping[str, Any]) -> dict:
     """Returns the facts about a case's file: {"format", "patient", "study", "added", "shown_from", "text", "odd"}.
 
-    patient: the first letters of its keyed hash; shown_from: the stored values displayed as black and white; text:
-    whether burned-in text is likely; odd: values in a DICOM file's header that are invalid and not used.
+    patient: the first letters of the patient's keyed hash; shown_from: the stored values displayed as black and white;
+    text: whether burned-in text is likely; odd: values in a DICOM file's header that are invalid and not used.
     """
     return {
         "format": kind_of_file(case["path"], case["sha256"]),
@@ -124,9 +124,9 @@ def scored_runs(store: Store, study: str) -> list[dict]:
     """Lists a study's runs that have readings, the default one first.
 
     Returns [{"id", "name", "method", "created", "encoder", "title", "compares", "first", "adopted"}]. compares: whether
-    it can show which normal patch a patch was compared with. first: whether it is its detector's first. The adopted run
-    comes first, if there is one; then the newest run of the default detector, else the newest of any; then the newest
-    of each other detector.
+    a run can show the normal patch with which a patch was compared. first: whether it is the first run in the list with
+    its detector. The adopted run comes first, then the others by `preferred.preference` of their detector, newest
+    first; runs on untrained encoders come last.
     """
     rows = store.query(
         "SELECT f.id, f.name, f.method, f.created, p.method AS encoder, f.id = (SELECT json_extract(value, '$') "
@@ -210,8 +210,8 @@ def _not_judged(extra: dict) -> str:
 
 
 def map_of(context: RequestContext) -> dict:
-    """Reads the heat map of the context's case; under neutral names a mark replaces its time. Raises ValueError if
-    there is none."""
+    """Reads the heat map of the context's case by its run; under neutral names `created` is replaced by a keyed hash.
+    Raises ValueError if there is none."""
     row = stored_map(context.store, context.run or "", context.asked_case["id"])
     return {**row, "created": context.names.stamp(row["created"], context.asked_case["id"])}
 
@@ -219,8 +219,8 @@ def map_of(context: RequestContext) -> dict:
 def detail(context: RequestContext, case: Row | None = None) -> dict:
     """Describes a case for the page, with the results of the context's run and of each detector's first run.
 
-    case: None for the context's case, or another one of its study. A blind reader who has not committed gets size,
-    number and their own findings, and nothing else.
+    case: None for the context's case, or another one of its study. A blind reader who has not committed only gets the
+    number and the size, and their own decisions and findings.
     """
     store, reader, case = context.store, context.reader, case or context.asked_case
     case_id = case["id"]
@@ -303,7 +303,7 @@ def _in_trial(context: RequestContext, case_id: int) -> dict:
 
 
 def timeline(context: RequestContext) -> list[dict]:
-    """Lists the frames of the context's recording in time, or a volume's slices along its normal.
+    """Lists the frames of the case's recording in order of time, or the slices of its volume in order of position.
 
     Returns [{"id", "frame", "percentile", "score", "flagged"}]; empty for a single image, and for a blind reader.
     """

@@ -1,9 +1,9 @@
 """The facts of a request: reader, study, run and case, reading session, what is hidden, and which names are shown.
 
-All of it is read once, in the transaction in which the request then reads or writes, and passed down. An unknown study,
-and a run or a case that does not belong to the request's study, are refused here with a sentence, so that nothing below
-can be asked about one study and answer from another. Requests that may cross studies do not go through here: MedMix
-with a donor study, projecting a study into another one's map, training from another run's encoder, comparing runs.
+These facts are read once, in the transaction of the request, and passed to all functions below. An unknown study, and a
+run or a case of another study, are refused here, so that no function can mix up studies. Some requests may involve
+several studies and do not use this module: MedMix with a donor study, projecting a study into another study's map,
+training from another run's encoder, and comparing runs.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class RequestContext:
     ) -> RequestContext:
         """Reads the context of a request about `study`, or about the study of a case.
 
-        number: the case as the page knows it, which may be a neutral number; case_id: its own id. Raises NotFound if
-        the study or the case is unknown or the case or run is not of the study, Hidden if a trial does not show it.
+        number: the case's number on the page, which may be neutral; case_id: its id in the database. Raises NotFound if
+        the study or case is unknown or the case or run is not of the study, Hidden if a trial does not show them.
         """
         case, order = None, None
         if case_id is not None:
@@ -170,8 +170,8 @@ class RequestContext:
 
     @property
     def blinded(self) -> bool:
-        """Whether the reader reads the study blind: in a blind session or a trial of it everyone does; if the study
-        itself is blind, all do except adjudicators and administrators."""
+        """Whether the reader reads the study blind. In a blind session or a trial, everyone does; in a blind study,
+        everyone except adjudicators and administrators."""
         return (
             self.trial is not None
             or bool(self.session and self.session["blind"])
@@ -221,7 +221,7 @@ class RequestContext:
     def hides(self, case_id: int) -> bool:
         """Returns whether score, heat map, mask, label, name and other readers' decisions of the case are hidden.
 
-        In a trial, False reveals the machine's results, and nothing else.
+        In a trial, False means that only the run's results are shown.
         """
         if self.trial is not None and self.trial["arm"] != "both":
             return bool(self.trial["arm"] != "aided")
@@ -255,7 +255,7 @@ class RequestContext:
 
 @contextlib.contextmanager
 def reading(store: Store, reader: str, **request) -> Iterator[RequestContext]:
-    """Opens a read transaction and yields the context of a request in it; arguments as for `RequestContext.read`."""
+    """Opens a read transaction and yields the request's context in it; arguments as for `RequestContext.read`."""
     while True:
         try:
             with store.snapshot():

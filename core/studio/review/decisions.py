@@ -27,11 +27,11 @@ def decide(
     rating: float | None = None,
     token: str | None = None,
 ) -> dict:
-    """Stores a decision on the context's case durably; returns {"review", "case", "stage", "decision"}.
+    """Stores a reader's decision on the context's case; returns {"review", "case", "stage", "decision"}.
 
-    In a blind study the first decision is `first`, later ones are `second`. The context's run is stored with it.
-    rating: 0 to 100, if a trial asks for it. `token` identifies the request: if it is sent again, it gets the same
-    answer and stores nothing. Raises ValueError for a rating that is missing or not asked for, or an unknown decision.
+    The stage is `adjudication` if requested, `second` after a first decision in a blind reading, else `first`. If a
+    request is repeated with the same `token`, it gets the same answer and stores nothing. Raises ValueError for an
+    unknown decision, or if the `rating` (0 to 100) is missing or not asked for; TooMuch at the limit of reviews.
     """
     trial = context.trial
     if (rating is None) == bool(trial and trial["rated"]):
@@ -119,7 +119,7 @@ def _standing(context: RequestContext, case_id: int) -> list[dict]:
 
 
 def undo(context: RequestContext, token: str | None = None) -> dict | None:
-    """Undoes the reader's last decision in the study, so that an earlier one on the case counts again, if there is one.
+    """Undoes the reader's last decision in the study; an earlier decision on the case, if any, counts again.
 
     Returns {"case", "review", "decision"} with the decision that counts now, or None if there is nothing to undo.
     Raises ValueError for a blind first decision, because the reader has seen the results since.
@@ -214,7 +214,7 @@ def finding_labels(store: Store, study: str) -> list[str]:
 
 
 def fit_labels(store: Store, study: str, kind: str, by: str) -> list[str]:
-    """Sets labels that fit the kind of image, unless the study has its own or has findings; returns its labels."""
+    """Sets the labels for a kind of image, unless the study has its own labels or findings; returns its labels."""
     chosen = store.setting(f"labels:{study}")
     has_own = chosen is not None and tuple(chosen) not in LABELS_BY_KIND.values()
     used = "SELECT 1 FROM findings f JOIN cases c ON c.id = f.case_id WHERE c.study = ? LIMIT 1"
@@ -224,7 +224,7 @@ def fit_labels(store: Store, study: str, kind: str, by: str) -> list[str]:
 
 
 def set_labels(store: Store, study: str, names: list[str], by: str) -> list[str]:
-    """Replaces the study's list of labels; findings that use an older label keep it."""
+    """Replaces the study's list of labels; existing findings keep theirs. Raises ValueError if no label is given."""
     clean = list(dict.fromkeys(n.strip()[:60] for n in names if n.strip()))
     if not clean:
         raise ValueError("a study needs at least one label for findings")
@@ -246,7 +246,7 @@ def add_finding(
     """Records a finding on the context's case; returns its id. box: x0, y0, x1, y1 in pixels; a point has equal
     corners. rating: 0 to 100, in a trial.
 
-    Raises ValueError if the box is not inside the image, or for a rating outside a trial that asks for one.
+    Raises ValueError for a box outside the image, an empty label or an unexpected rating; TooMuch at the limit.
     """
     store, reader, case = context.store, context.reader, context.asked_case
     if box is not None:

@@ -1,8 +1,8 @@
-"""Erases a patient from a home (the studio's data folder), and says what was trained on it and what cannot be reached.
+"""Erases a patient's data from a home (the studio's data folder); lists models trained on it and copies out of reach.
 
-An erasure is a row of the table `erasures`, which says what is to be deleted, and STEPS. Each step can be repeated, so
-an interrupted erasure continues automatically (`go_on`, when the studio starts and once a day). Trained models stay,
-with a note: weights cannot forget a case, so they have to be trained again without it.
+An erasure is a row of the table `erasures`, with a list of what to delete and the next of STEPS. Each step can be
+repeated, so an interrupted erasure continues automatically (`go_on`, when the studio starts and once a day). Trained
+models stay, with a note: weights cannot forget a case, so they have to be trained again without it.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _THESE = "IN (SELECT value FROM json_each(?))"
 
 @dataclass(frozen=True)
 class Trace:
-    """What a home holds about a patient. outside: image files that do not belong to the home, and stay.
+    """A patient's data in a home, which an erasure deletes. outside: image files outside the home, which stay.
 
-    runs: [{"id", "name", "study"}] trained on it. maps: maps of a feature space that show it or were computed from it.
-    made: the home's folders and files with pictures or tables of its studies. comments: number of comments on other
-    cases that name it. left: number of exports of these studies. backups: copies of the database in the home.
+    runs: [{"id", "name", "study"}] trained on the patient's cases. maps: feature maps that use their studies. made:
+    reports, sheets and exported models of these studies. comments: number of comments on other cases that name the
+    patient. left: number of exports of the studies. backups: number of copies of the database in the home.
     """
 
     cases: int
@@ -67,10 +67,10 @@ class Trace:
 
 
 def cases_of(store: Store, patient: str = "", case: int | None = None) -> list[Row]:
-    """Finds the cases of a patient in all studies, and all cases with the same content.
+    """Returns the cases of a patient in all studies, and all cases with the same content.
 
-    The patient is given by name, as in the import, or by the id of a case. If that case has no known patient, only the
-    case and its volume or recording are found. Raises NotFound if there is none.
+    The patient is given by name, as in the import, or by the id of a case. If the patient of that case is unknown, only
+    the case and its volume or recording are returned. Raises NotFound if there is no such case.
     """
     key = Patients(store)(Path(), patient) if patient.strip() else None
     rows = store.query("SELECT * FROM cases WHERE patient = ? OR id = ?", [key, case])
@@ -90,7 +90,7 @@ def _with_the_same(store: Store, ids: list[int]) -> list[Row]:
 
 
 def trace(store: Store, cases: list[Row], patient: str = "") -> Trace:
-    """Counts and lists what a home holds about these cases. patient: the name, which is searched in comments."""
+    """Lists the data of these cases in a home. patient: the patient's name, which is also searched in comments."""
     ids, studies = [row["id"] for row in cases], sorted({row["study"] for row in cases})
     paths = sorted({row["path"] for row in cases})
     inside = [path for path in paths if Path(path).is_relative_to(store.home.path)]
@@ -130,8 +130,8 @@ def erase(store: Store, cases: list[Row], by: str, patient: str = "") -> dict[st
         patient: The patient's name, which is then searched in texts as well.
 
     Returns:
-        {"trace", "still": files of the home that still name them, "open": sentences on what failed and is retried
-        automatically}.
+        {"trace", "still": files of the home that still contain a name of the cases or the patient, "open": sentences on
+        what failed and is retried automatically}.
 
     Raises:
         ValueError: While a job is running.
@@ -166,7 +166,7 @@ def _ask(store: Store, cases: list[Row], by: str, words: list[str]) -> None:
 
 
 def go_on(store: Store, by: str = "studio") -> list[str]:
-    """Completes all unfinished erasures; returns sentences on what failed and is tried again.
+    """Continues all unfinished erasures; returns a sentence for each that failed and will be retried.
 
     Erased images that have returned with a restored backup are erased again.
     """
@@ -458,7 +458,7 @@ def _fingerprint(store: Store, study: str) -> None:
 
 
 def words(traced: Trace) -> list[str]:
-    """Describes the trace in lines for people: what is deleted, what to train again, what this home cannot delete."""
+    """Describes a trace in sentences: what is deleted, what to train again, and what this home cannot delete."""
 
     def some(count: int, single: str, many: str = "") -> str:
         return f"{count} {single if count == 1 else many or f'{single}s'}"

@@ -28,8 +28,8 @@ LARGEST = 8 << 20  # bytes of one draft
 
 
 def keep_draft(context: RequestContext, body: bytes) -> None:
-    """Stores the draft of the context's case in place of the previous one. Raises ValueError if it is empty or larger
-    than LARGEST."""
+    """Stores the reader's draft of the context's case in place of the previous one. Raises ValueError if it is empty or
+    larger than LARGEST, and TooMuch if the reader has too many drafts."""
     if not 0 < len(body) <= LARGEST:
         raise ValueError(f"A draft has 1 to {LARGEST} bytes, not {len(body)}. Save the mask as a version.")
     store, case, reader = context.store, context.asked_case["id"], context.reader
@@ -54,13 +54,13 @@ def draft_body(context: RequestContext) -> bytes:
 
 
 def drop_draft(context: RequestContext) -> None:
-    """Deletes the draft, if there is one."""
+    """Deletes the reader's draft of the context's case, if there is one."""
     here = [context.asked_case["id"], context.reader]
     context.store.execute("DELETE FROM mask_drafts WHERE case_id = ? AND reader = ?", here)
 
 
 def list_drafts(context: RequestContext) -> list[dict]:
-    """Lists the reader's drafts in the study, the latest first: [{"id": case, "updated"}]."""
+    """Lists the reader's drafts in the study, latest first: [{"id": case, "updated"}]; empty in a trial."""
     if context.trial is not None:
         return []
     return context.store.query(
@@ -71,7 +71,7 @@ def list_drafts(context: RequestContext) -> list[dict]:
 
 
 def draft_marks(store: Store, reader: str) -> dict[str, str]:
-    """Returns study -> a text that changes whenever one of the reader's drafts is stored or deleted."""
+    """Returns {study: text}; a text changes whenever one of the reader's drafts in the study is stored or deleted."""
     rows = store.query(
         "SELECT c.study, count(*) AS n, max(d.updated) AS last FROM mask_drafts d JOIN cases c ON c.id = d.case_id "
         "WHERE d.reader = ? GROUP BY c.study",
@@ -126,7 +126,7 @@ def _shown(context: RequestContext, row: dict) -> bool:
 
 
 def case_of(store: Store, mask_id: int, reader: str) -> int:
-    """Returns the case of a mask version by its number, neutral under neutral names. Raises NotFound if it is unknown.
+    """Returns the case of the mask version with this number on the page. Raises NotFound if it is unknown.
 
     A reader who reads a study blind, or in a trial, must not learn which numbers exist, and gets Hidden, as for a
     hidden case. The same queries are then made for another reader's version as for a missing one.
@@ -172,8 +172,8 @@ def no_mask(mask_id: int) -> NotFound:
 
 
 def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:
-    """Reads a version of the context's case, by default its newest, with `png` and its `number` as the reader knows it;
-    None if it has none that the reader may see."""
+    """Reads a mask version of the context's case, by default the newest, with its `png` and its `number` on the page;
+    None if the reader may not see it or there is none."""
     # Under neutral names all masks of the case are read, whichever is requested.
     requested = mask_id if mask_id is not None and not context.names.covers else None
     first = "" if context.blinded or (mask_id is not None and requested is None) else " LIMIT 1"
@@ -186,7 +186,7 @@ def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:
 
 
 def latest(store: Store, case_id: int) -> dict | None:
-    """Reads the newest version of any author with `png`; None if there is none."""
+    """Reads the newest version of a case's mask by any author, with `png`; None if there is none."""
     return store.one("SELECT * FROM lesion_masks WHERE case_id = ? ORDER BY version DESC LIMIT 1", [case_id])
 
 
@@ -198,11 +198,11 @@ def save(
     threshold: float | None = None,
     note: str = "",
 ) -> dict:
-    """Stores a mask (H, W) of the image's own size as a version of the context's case -> {"mask", "version", "pixels"}.
+    """Stores a mask (H, W), the size of the image, as the newest version of the context's case.
 
-    The returned `mask` is its number as the reader knows it, `version` its stored number. source: hand, or run: taken
-    from the heat map of the context's run at `threshold`. Raises ValueError if the size differs, or if the run has no
-    such map or threshold.
+    Returns {"mask": its number on the page, "version": its stored number, "pixels": its area}. source: `hand`, or `run`
+    if taken from the heat map of the context's run at `threshold`. Raises ValueError if the size differs, or if the run
+    has no such map or threshold, and TooMuch if the reader has too many masks of the case.
     """
     mask = _fitting(context, mask)
     if source not in SOURCES:
@@ -236,7 +236,7 @@ def _demand_threshold(context: RequestContext, threshold: float) -> None:
 
 
 def restore(context: RequestContext, mask_id: int) -> dict:
-    """Stores an earlier version of the context's case again, byte for byte, as the newest one."""
+    """Stores a copy of an earlier mask version as the newest one; returns what `save` does. Raises NotFound, Hidden."""
     old = of_case(context, mask_id)
     if old is None:
         raise sessions.Hidden(sessions.DECIDE_FIRST) if context.blinded else no_mask(mask_id)
@@ -307,26 +307,26 @@ def _add(context, png, source, run, threshold, note, pixels) -> dict:
 
 
 def case_marks(context: RequestContext) -> dict:
-    """Returns {"finished": whether the reader has annotated everything, "normal": whether places are called normal}."""
+    """Returns {"finished": whether the reader annotated all lesions, "normal": whether regions are marked normal}."""
     row = _marks_row(context)
     return {"finished": bool(row and row["finished"]), "normal": bool(row and row["normal"])}
 
 
 def set_finished(context: RequestContext, finished: bool) -> dict:
-    """Records whether everything is annotated on the context's case; returns the new `case_marks`."""
+    """Records whether the reader has annotated all lesions of the context's case; returns the new `case_marks`."""
     row = _marks_row(context)
     return _store_marks(context, finished, row["normal"] if row else None)
 
 
 def normal_places(context: RequestContext) -> bytes | None:
-    """Returns a PNG of the places that the reader calls normal, of the image's size; None if there are none."""
+    """Returns a PNG mask, of the image's size, of the regions that the reader marked as normal; None without any."""
     row = _marks_row(context)
     return bytes(row["normal"]) if row and row["normal"] else None
 
 
 def set_normal_places(context: RequestContext, mask: np.ndarray) -> dict:
-    """Stores the places called normal, (H, W) of the image's own size; an empty mask removes them. Raises ValueError if
-    the size differs. Returns the new `case_marks`."""
+    """Stores the regions that the reader marks as normal, (H, W), the size of the image; an empty mask removes them.
+    Returns the new `case_marks`. Raises ValueError if the size differs."""
     row, mask = _marks_row(context), _fitting(context, mask)
     return _store_marks(context, bool(row and row["finished"]), encode_mask(mask) if mask.any() else None)
 
@@ -364,12 +364,12 @@ def segment(
     window: Window | None = None,
     start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Finds the region that the clicks (x, y, positive) select: bool (H, W) of the case's image; empty without clicks.
+    """Segments the region that the clicks (x, y, positive) select; returns bool (H, W), all False without clicks.
 
-    case: its row. run: "" for none; then the features are those of the network installed with the studio. window: the
-    visible part (x0, y0, x1, y1), None for the whole image; a small window finds small lesions more precisely. start: a
-    mask bool (H, W) that the clicks correct; None: they grow a new region. Raises ValueError without a positive click,
-    unless there is a start, and for a window that holds too little.
+    case: the case's row. run: the run whose encoder's features are used, "" for the network installed with the studio.
+    window: the visible part (x0, y0, x1, y1), None for the whole image; a small window finds small lesions more
+    precisely. start: a mask bool (H, W) that the clicks correct, None for a new region. Raises ValueError without a
+    positive click, unless there is a start, and for a window of less than 8 x 8 pixels.
     """
     from core.engine.segment.region import Click, refined, region
 

@@ -1,4 +1,4 @@
-"""Accounts of readers: names, passwords and sign-in sessions, what each role may do, and who is assigned which case."""
+"""Accounts of readers: names, passwords, sign-in sessions, tokens, the rights of each role, and assigned cases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _hash(secret: str) -> str:
 
 
 def start_sign_in(store: Store, reader: str, hours: float) -> str:
-    """Opens a session; returns its secret, which is stored nowhere else. Expired sessions are removed."""
+    """Signs a reader in for `hours` hours; returns the session's secret, of which only a hash is stored."""
     secret = secrets.token_urlsafe(32)
     ends = datetime.now(timezone.utc) + timedelta(hours=hours)
     expires = ends.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -40,7 +40,7 @@ def start_sign_in(store: Store, reader: str, hours: float) -> str:
 
 
 def reader_of_sign_in(store: Store, secret: str) -> str | None:
-    """Returns the reader of a session; None if it is over, unknown, or the account no longer has a password."""
+    """Returns the reader of a sign-in session; None if it is expired or unknown, or the account has no password."""
     query = (
         "SELECT s.reader FROM sessions s JOIN readers r ON r.name = s.reader AND r.password_hash IS NOT NULL "
         "WHERE s.hash = ? AND s.expires > ?"
@@ -50,12 +50,12 @@ def reader_of_sign_in(store: Store, secret: str) -> str | None:
 
 
 def end_sign_in(store: Store, secret: str) -> None:
-    """Ends one session (signing out)."""
+    """Ends the sign-in session with this secret."""
     store.execute("DELETE FROM sessions WHERE hash = ?", [_hash(secret)])
 
 
 def end_sign_ins(store: Store, reader: str) -> None:
-    """Ends all sessions and tokens of a reader, because of a new password or the account's removal."""
+    """Ends all sign-in sessions of a reader and revokes all tokens, after a new password or the account's removal."""
     store.execute("DELETE FROM sessions WHERE reader = ?", [reader])
     store.execute("DELETE FROM tokens WHERE reader = ?", [reader])
 
@@ -66,7 +66,7 @@ TOKEN = "pmsacl_"  # prefix of every token, so that one in a file is recognised 
 
 
 def make_token(store: Store, reader: str, name: str) -> str:
-    """Makes a token of the reader's account, returned here and stored nowhere. name: what it is for, 1 to 64 letters.
+    """Creates and returns a token of the reader's account; only a hash is stored. name: its purpose, 1 to 64 letters.
 
     Raises ValueError for an invalid name, and TooMuch if the reader has the maximum number of tokens.
     """
@@ -98,7 +98,7 @@ def reader_of_token(store: Store, secret: str) -> str | None:
 
 
 def revoke_tokens(store: Store, reader: str, by: str, number: int | None = None) -> int:
-    """Revokes one token of a reader, or all; returns how many. Raises NotFound if it is not the reader's."""
+    """Revokes one token of a reader, or all; returns their number. Raises NotFound if `number` is not the reader's."""
     with store.write() as db:
         query = "DELETE FROM tokens WHERE reader = :reader AND id = coalesce(:number, id)"
         gone = int(db.execute(query, {"reader": reader, "number": number}).rowcount)
@@ -119,7 +119,7 @@ _NAME = re.compile(r"[^\W_][\w .@-]{0,63}")
 
 @dataclass(frozen=True)
 class Hashed:
-    """A password's hash. `hashed` computes it before a transaction begins, in which every other writer would wait."""
+    """A password's hash, made by `hashed` before a transaction begins, so that no other writer waits for it."""
 
     value: str
 
@@ -174,8 +174,8 @@ def role_of(store: Store, name: str) -> str | None:
 def verify(store: Store, name: str, password: str) -> str:
     """Checks a password; returns the account's `password_mark` if it is correct, else "".
 
-    The check takes as long for an unknown name. A hash computed with less work than is now usual is replaced, unless
-    the password changed meanwhile. app/access/sign_in.py limits how often one may try.
+    The check takes equally long for an unknown name. A hash with outdated parameters is replaced, unless the password
+    changed meanwhile. app/access/sign_in.py limits the number of attempts.
     """
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
     stored = (row or {}).get("password_hash")
@@ -194,7 +194,7 @@ def verify(store: Store, name: str, password: str) -> str:
 
 
 def password_mark(store: Store, name: str) -> str:
-    """Returns a text that changes with the account's password and reveals nothing of it; "" for a name without one."""
+    """Returns a text that changes with an account's password but does not reveal it; "" without a password."""
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
     return _mark(row["password_hash"]) if row and row["password_hash"] else ""
 
@@ -207,7 +207,7 @@ def _mark(password_hash: str) -> str:
 
 
 class NotAllowed(ValueError):
-    """Raised if a reader's role does not allow something; the message says which role does."""
+    """Raised if a reader's role does not permit an action; the message names the roles that do."""
 
 
 def rights(store: Store, reader: str, single_user: bool) -> dict:
@@ -217,7 +217,7 @@ def rights(store: Store, reader: str, single_user: bool) -> dict:
 
 
 def rights_of(role: str | None, single_user: bool) -> dict:
-    """Returns `rights` by the account's role, None for a name without an account."""
+    """Returns the result of `rights` for a role; role: None for a name without an account."""
     role = "single" if single_user else (role or "reader")
     return {
         "role": role,
@@ -239,7 +239,7 @@ def not_allowed(right: str) -> NotAllowed:
 
 
 def known_readers(store: Store, study: str | None = None) -> list[str]:
-    """Lists the names with an account or with a review, sorted."""
+    """Lists, sorted, the names with an active account or with a review (in the study, if one is given)."""
     names = {r["name"] for r in list_readers(store) if r["active"]}
     query = "SELECT DISTINCT reader FROM reviews r"
     if study is not None:
@@ -283,7 +283,7 @@ def assign(store: Store, study: str, readers: list[str], by: str, *, per_case: i
 
 
 def unassign(store: Store, study: str, reader: str, by: str) -> int:
-    """Withdraws a reader's assigned cases that are not read yet; returns how many. Cases already read stay assigned."""
+    """Withdraws the assignment of a reader's unread cases; returns their number. Cases already read stay assigned."""
     with store.write() as db:
         gone = db.execute(
             "DELETE FROM assignments WHERE reader = :reader AND case_id IN (SELECT id FROM cases WHERE study = :study) "
@@ -338,7 +338,7 @@ def dealt(store: Store, study: str) -> dict:
 
 
 def assign_one(store: Store, case_id: int, reader: str, by: str) -> None:
-    """Assigns one case to one more reader."""
+    """Assigns one case to a reader, in addition to other readers."""
     study = store.query("SELECT study FROM cases WHERE id = ?", [case_id])[0]["study"]
     with store.write() as db:
         db.execute(
@@ -357,14 +357,14 @@ GROUPS, LENGTH = 4, 4  # 16 of 31 letters: 79 bits
 
 
 def make_password() -> str:
-    """Makes a random password in groups that can be read out: 'k7wm-x2fp-ht9c-3sdn'."""
+    """Returns a random password in groups that are easy to read out, such as 'k7wm-x2fp-ht9c-3sdn'."""
     return "-".join("".join(secrets.choice(LETTERS) for _ in range(LENGTH)) for _ in range(GROUPS))
 
 
 def invite(store: Store, name: str, role: str, by: str) -> str:
-    """Creates an account; returns its password, which is stored nowhere. A removed account may be invited again.
+    """Creates an account; returns its password, of which only a hash is stored. Also restores a removed account.
 
-    Raises ValueError if a reader has the name, in any spelling, or if the name or role is invalid.
+    Raises ValueError if another account has the name, ignoring case, or if the name or role is invalid.
     """
     password = make_password()
     hash_made = hashed(password)
@@ -378,7 +378,7 @@ def invite(store: Store, name: str, role: str, by: str) -> str:
 
 
 def set_role(store: Store, name: str, role: str, by: str) -> None:
-    """Gives an account another role, from its next request on.
+    """Changes the role of an account, with effect from the reader's next request.
 
     Raises NotFound if the account is unknown, ValueError for an invalid role or the last administrator.
     """
@@ -394,9 +394,9 @@ def set_role(store: Store, name: str, role: str, by: str) -> None:
 
 
 def reset_password(store: Store, name: str, by: str) -> str:
-    """Gives an account a new password, which is returned and stored nowhere, and ends its sessions.
+    """Gives an account a new password, returns it (only a hash is stored), and ends the account's sessions.
 
-    Raises NotFound if the account is unknown, and ValueError for one's own account, because it signs out the owner.
+    Raises NotFound if the account is unknown, and ValueError if it is that of `by`, who would be signed out.
     """
     password = make_password()
     hash_made = hashed(password)
@@ -412,8 +412,8 @@ def reset_password(store: Store, name: str, by: str) -> str:
 def change_password(store: Store, name: str, old: str, new: str) -> str:
     """Gives an account the password that its owner chose, and ends its sessions.
 
-    Returns `password_mark` of the new one, "" if `old` is not the account's password. Raises ValueError if the new one
-    is the old one or too short.
+    Returns `password_mark` of the new password, "" if `old` is not the account's password. Raises ValueError if the new
+    password equals the old one or is too short.
     """
     if not verify(store, name, old):
         return ""
@@ -427,7 +427,7 @@ def change_password(store: Store, name: str, old: str, new: str) -> str:
 
 
 def keep_account(store: Store, name: str, password: str, role: str, by: str) -> None:
-    """Creates an account, or gives one another password and role, for the operator of the server.
+    """Creates an account, or changes its password and role, on behalf of the operator of the server.
 
     Raises ValueError for an invalid name, password or role, or if no administrator would be left.
     """

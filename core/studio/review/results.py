@@ -1,4 +1,4 @@
-"""Results of a run against the study's labels: figures, curves, errors, and a plain verdict on each detector."""
+"""Results of a run compared with labels or readers: metrics, curves, errors, and a verdict on each detector."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Scored:
 
 
 def scored(store: Store, study: str, run: str, roi: bool = True) -> Scored:
-    """Reads a run's scores of the study's held-out and test cases, except those that it was trained on."""
+    """Reads a run's scores of the study's held-out and test cases, except cases that the run has learnt from."""
     end = "_roi" if roi else ""
     ids, scores = map(
         np.array,
@@ -104,7 +104,7 @@ def wilson(hits: int, n: int) -> dict:
 
 
 def in_words(share: dict, nouns: str) -> str:
-    """Puts a share of `wilson` into words: '3 of 80 images (3.8 %, 95 % interval 1.3 to 10.5 %)'."""
+    """Describes a result of `wilson` in words: '3 of 80 images (3.8 %, 95 % interval 1.3 to 10.5 %)'."""
     if share["value"] is None:
         return f"0 of 0 {nouns}"
     value, low, high = (f"{100 * share[name]:.1f}" for name in ("value", "low", "high"))
@@ -112,7 +112,7 @@ def in_words(share: dict, nouns: str) -> str:
 
 
 def confusion(truth: np.ndarray, flagged: np.ndarray) -> dict:
-    """Compares two bool arrays (N,) -> counts, sensitivity, specificity, PPV and NPV with intervals."""
+    """Returns counts, and sensitivity, specificity, PPV and NPV with 95 % intervals; truth, flagged: bool (N,)."""
     tp, fp = int((truth & flagged).sum()), int((~truth & flagged).sum())
     fn, tn = int((truth & ~flagged).sum()), int((~truth & ~flagged).sum())
     return {
@@ -177,7 +177,7 @@ def operating_point(
 def outlined_normals(store: Store, run: str, cases: Scored) -> dict:
     """Computes the share of normal test images that Review outlines automatically, with its 95 % interval.
 
-    These are flagged, and their heat map rises above what normal images usually show. cases: the run's `scored`.
+    Such an image is flagged, and its heat map exceeds the pixel threshold. cases: the run's `scored`.
     """
     normal = cases.test.where(cases.test.label == "normal")
     flagged = json.dumps(normal.ids[normal.flagged].tolist())
@@ -236,8 +236,8 @@ def dice_by_size(store: Store, study: str, run: str, masks: str = "") -> dict:
     """Computes Dice of the run's outlines for each case with a lesion mask, and its mean in GROUPS of lesion size.
 
     The heat map is resized to the mask's own resolution, as in the viewer. If there are more than POINTS cases, POINTS
-    are drawn at random, always the same ones; "of": the number of cases. masks: the kind, as in `truth_masks`;
-    "against" says which were used.
+    are drawn at random with a fixed seed; "of": the number of cases. masks: the kind, as in `truth_masks`; "against"
+    describes the masks that were used.
     """
     learnt, annotated = learnt_from(store, run), truth_masks(store, study, masks)
     truth = {case: mask for case, mask in annotated.masks.items() if case not in learnt}
@@ -274,7 +274,7 @@ def dice_by_size(store: Store, study: str, run: str, masks: str = "") -> dict:
 
 
 def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi: bool = True) -> list[dict]:
-    """Picks test cases, evenly spaced by score, for the paper's prediction panel; tells whether each flag is right."""
+    """Returns `count` labelled test cases, evenly spaced by score; "right": whether the flag agrees with the label."""
     cases = cases.test
     cases = cases.where(cases.label != "unknown")
     if len(cases) > count:
@@ -302,7 +302,7 @@ _SMALL = "Few cases: the intervals are wide. Add labelled test cases before you 
 
 
 def between(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-    """Moves each cut (K,), the lowest score that is flagged, halfway to the next lower score -> float64 (K,)."""
+    """Moves each cut (K,), the lowest score that is flagged, halfway to the next lower score; float64 (K,)."""
     levels = np.unique(scores)
     index = np.searchsorted(levels, np.minimum(cuts, levels[-1]))
     below = np.where(index > 0, (levels[index - 1] + levels[index]) / 2, levels[0] - 1e-6 * (1 + abs(levels[0])))
@@ -310,10 +310,10 @@ def between(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
 
 
 def learnt_threshold(cases: Scored, known: np.ndarray, sick: np.ndarray) -> float:
-    """Finds the score above which flags agree best with readers' decisions (known and sick as in `truth_of`).
+    """Returns the threshold at which flags agree best with readers' decisions (known and sick as in `truth_of`).
 
-    It has the largest Youden index and, among equals, the fewest false alarms. Raises ValueError unless some of `known`
-    (N,) are sick and some are not.
+    It has the largest Youden index and, among equals, the fewest false alarms. Raises ValueError unless some known
+    cases are sick and some are not.
     """
     from sklearn.metrics import roc_curve
 
@@ -327,10 +327,10 @@ def learnt_threshold(cases: Scored, known: np.ndarray, sick: np.ndarray) -> floa
 def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
     """Judges a scored run by its `operating_point` against the labels.
 
-    Returns {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}. Its
-    promise, to flag at most PROMISED of normal images, is broken if the whole 95 % interval of the share lies above it.
-    It is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5; with fewer than FEW cases of a
-    kind this is unknown unless the AUROC itself is 0.5 or less. A run that finds less than FOUND is not called good.
+    Returns {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}. The run
+    breaks its promise, to flag at most the share PROMISED of normal images, if the 95 % interval lies above that share.
+    It is no better than chance if the AUROC's 95 % interval reaches 0.5; with fewer than FEW cases of a kind this is
+    unknown, unless the AUROC is 0.5 or less. A run that finds less than the share FOUND of abnormal cases is not good.
     """
     sick, well = point["tp"] + point["fn"], point["fp"] + point["tn"]
     out = {"run": run["id"], "title": run["title"], "found": point["sensitivity"], "auroc": point["auroc"]}
@@ -358,7 +358,7 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
 
 
 def auroc_variance(auroc: float, sick: float, well: float) -> float:
-    """Returns the variance of an AUROC of so many abnormal and normal cases (Hanley and McNeil, 1982)."""
+    """Returns the variance of an AUROC over `sick` abnormal and `well` normal cases (Hanley and McNeil, 1982)."""
     q1, q2 = auroc / (2 - auroc), 2 * auroc**2 / (1 + auroc)
     spread = auroc * (1 - auroc) + (sick - 1) * (q1 - auroc**2) + (well - 1) * (q2 - auroc**2)
     return max(spread, 0.0) / (sick * well)
@@ -373,8 +373,8 @@ def compared(store: Store, study: str, runs: list[dict], roi: bool = True, masks
     """Lists all scored runs of a study side by side, as they were evaluated, with the mean-colour baseline.
 
     Returns [{"run", "title", "name", "encoder", "cases", "localised", "set", and for each measure its value and
-    interval (95 %), "best"}]. masks: the kind that metrics are computed against. runs: from `cases.scored_runs`, in the
-    same order, the baseline (run None) last. Measures: image AUROC, pixel AUROC, Dice at the threshold of held-out
+    interval (95 %), "best"}] in the order of `runs`, a result of `cases.scored_runs`; the baseline (run None) is last.
+    masks: the kind of lesion masks. Measures: image AUROC, pixel AUROC, Dice at the threshold of held-out
     normals, PRO over abnormal images (the paper) and over all (MVTec); None if a run has not been evaluated, or has no
     lesion masks to compare with. best: names of the measures in which no other row is better; empty if rows differ in
     cases, labels or masks, by their `set`.

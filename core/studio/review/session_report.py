@@ -1,4 +1,4 @@
-"""Reading sessions: which cases one can hold, the summary of one that has ended, and its printed sheet."""
+"""Reading sessions: the choice of their cases, the summary of a session, and its printed sheet."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def available(context: RequestContext) -> list[dict]:
 
 
 def chosen(context: RequestContext, choice: str, count: int, shuffled: bool, seed: int) -> list[int]:
-    """Picks `count` cases (0: all of them); shuffled: drawn and ordered at random, else the worklist's first."""
+    """Returns the ids of `count` cases (0: all): a random sample if `shuffled`, else the first of the worklist."""
     ids = _list(context, choice).neighbour(None, count=1_000_000)
     if shuffled:
         ids.sort()  # not the list's order, which may follow the score: that must not affect the draw
@@ -99,7 +99,7 @@ def summary(store: Store, session: dict) -> dict:
 
 
 def decisions_and_times(store: Store, session: dict) -> tuple[dict[int, str], dict[int, str], dict[int, float]]:
-    """Returns the first and last decision of each case, and the seconds that all of its decisions took."""
+    """Returns, by case id, the first and the last decision, and the seconds that all decisions on the case took."""
     first: dict[int, str] = {}
     last: dict[int, str] = {}
     seconds: dict[int, float] = {}
@@ -144,9 +144,9 @@ def _others(store: Store, session: dict) -> dict[str, dict[int, str]]:
 
 
 def visible(store: Store, session: dict, hidden: bool) -> dict:
-    """Returns the summary of an ended session, without labels, detector and other readers if `hidden`.
+    """Returns the `summary` of an ended session; if `hidden`, without results from labels, detector or other readers.
 
-    hidden: whether the person who asks now reads the study blind. Raises ValueError while the session is open.
+    hidden: whether the requesting reader now reads the study blind. Raises ValueError while the session is open.
     """
     if session["ended"] is None:
         raise ValueError("The summary is made when the session has ended.")
@@ -155,7 +155,7 @@ def visible(store: Store, session: dict, hidden: bool) -> dict:
 
 
 def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
-    """Returns what a session's printed sheet shows: `visible` and {"study", "reader", "which", "run", "code", "rows"}.
+    """Returns a session's printed sheet: `visible` and {"study", "reader", "which", "run", "code", "rows"}.
 
     run: as in `cases.scored_runs`, or None if it was deleted; code: commit of the code that made it. rows, in session
     order: {"name", "first", "decision", "seconds", "percentile", "flagged"}, None if unknown or `hidden`. Names are
@@ -193,6 +193,6 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
 
 
 def readable(store: Store, number: int, reader: str, administers: bool) -> dict:
-    """Returns the session with that number if the reader owns it or administers. Raises NotFound otherwise."""
+    """Returns the session `number` if it is the reader's, or if the reader administers. Raises NotFound otherwise."""
     row = store.one("SELECT reader FROM reading_sessions WHERE id = ?", [number]) if administers else None
     return sessions.get_session(store, number, row["reader"] if row else reader)

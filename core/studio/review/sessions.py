@@ -1,6 +1,6 @@
 """Reading sessions, blind reading and the neutral names of cases: what a reader may know of a case before deciding.
 
-core/studio/review/people.py holds another kind of session: who is signed in.
+Sign-in sessions are in core/studio/review/people.py.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def start_session(
 ) -> int:
     """Opens a session of these cases, in this order, and ends the reader's open one. Returns its number.
 
-    A blind session has neutral names. Raises ValueError if there are no cases.
+    A blind session has neutral names. Raises ValueError without cases, or while a part of a trial is unfinished.
     """
     if not cases:
         raise ValueError("There is no case of that kind to read. Choose other cases.")
@@ -86,7 +86,7 @@ _LEFT_OF_PART = """SELECT p.id, (SELECT count(*) FROM reading_session_cases o WH
 
 
 def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
-    """Ends the reader's open session; returns its number, None if there was none. by: who ends it, if somebody else.
+    """Ends the reader's open session; returns its number, None without one. by: who ends it, if not the reader.
 
     Raises ValueError for a part of a trial that has unread cases.
     """
@@ -150,7 +150,7 @@ def is_neutral_mask(number: int) -> bool:
 
 
 def case_listed(store: Store, reader: str, number: int) -> tuple[Row | None, int | None]:
-    """Returns the row of the case with a neutral number in one of the reader's lists, and that list's id."""
+    """Returns the row of the case with a neutral number of the reader, and the list's id; (None, None) if unknown."""
     row = store.one(
         "SELECT o.id AS 'list', c.* FROM neutral_orders o CROSS JOIN neutral_cases n ON n.list = o.id "
         "AND n.position = ? - o.first CROSS JOIN cases c ON c.id = n.case_id WHERE o.reader = ?",
@@ -184,7 +184,7 @@ def make_order(store: Store, study: str, reader: str, session: int | None) -> No
 
 
 def name_of(secret: bytes, case_id: int) -> str:
-    """Returns a case's name for the page; the secret is the reading session's, or the list's."""
+    """Returns a case's neutral name, derived from the secret of the reading session or of the list."""
     digest = hashlib.blake2b(b"name" + case_id.to_bytes(8, "big"), key=secret, digest_size=5).digest()
     return f"Case {base64.b32encode(digest).decode()[:6]}"
 
@@ -195,7 +195,7 @@ def session_names(session: Row) -> bytes:
 
 
 class Aliases:
-    """The cases of one study as one reader sees them.
+    """The numbers and names of a study's cases as one reader sees them.
 
     order: the reader's row of neutral_orders, None if names are not hidden. session: the reader's open reading session
     of the study.
@@ -249,7 +249,7 @@ class Aliases:
         return name_of(self._names, case_id)
 
     def mark(self, case_id: int, sha256: str | None) -> str:
-        """Returns a mark of a case's file for addresses and ETags: its hash, or a keyed hash under neutral names."""
+        """Returns a version mark of a case's file for URLs and ETags: its hash, or a keyed hash under neutral names."""
         if self.order is None:
             return sha256 or ""
         return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
@@ -309,7 +309,7 @@ NO_MACHINE = "Nothing but your list is shown while you take part in a trial."
 
 
 class Hidden(ValueError):
-    """Raised if something is requested that a blind study hides until the reader has committed."""
+    """Raised for a request for something that a blind study or a trial hides from the reader."""
 
 
 def is_blind(store: Store, study: str) -> bool:
@@ -364,7 +364,7 @@ IN_TRIALS = """SELECT DISTINCT t.study FROM trial_parts p JOIN trials t ON t.id 
 def reads_blind(store: Store, reader: str) -> bool:
     """Returns whether `reader` reads any study blind, or in a trial, or has an open blind session.
 
-    The rooms that show what a study holds are then closed to the reader. Studies in the bin do not count.
+    The rooms that show the contents of studies are then closed to the reader. Studies in the bin do not count.
     """
     query = f"SELECT {IN_BLIND_SESSION} OR EXISTS ({IN_TRIALS}) AS open, {ANY_READ_BLIND} AS study"
     row = store.first(query, {"reader": reader})

@@ -1,5 +1,5 @@
-"""The worklist: order, filters, counts and "next unread", all in SQL, paged by key so that no page costs more than
-another; the position of a case in it, and the distribution of its scores.
+"""The worklist: order, filters, counts and "next unread", all in SQL and paged by key, so that all pages take the same
+time; the position of a case in the list, and the distribution of its scores.
 
 A page's cursor is its last row's (part, value, id). An order by score has two parts: cases the run has scored, then the
 cases it has not. First the keys are found, from indexes alone; then only the rows of the page are read. Every filter is
@@ -71,7 +71,7 @@ class Query:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Query:
-        """Builds a query from the page's words (an address, or `list` of a body); other words are ignored.
+        """Builds a query from the page's parameters (of a URL, or `list` in a request body); others are ignored.
 
         Raises ValueError for a value that is not allowed.
         """
@@ -134,7 +134,7 @@ class _Part:
 
 
 class Worklist:
-    """One reader's list of cases, in the requested order and with those filters that the reader may use.
+    """One reader's list of cases, in the requested order and with the filters that the reader may use.
 
     In a reading session it has the session's cases in the session's order. For a blind reader it has a random order,
     and only filters that reveal nothing about the cases.
@@ -190,7 +190,7 @@ class Worklist:
         return self._joined("readings r", "readings_by_score_roi", where, (self.run,), "r.score_roi", splits)
 
     def parts(self, splits: tuple[str, ...] | None = None) -> list[_Part]:
-        """Returns the index scans that give the list's order, one after another. splits: replaces the query's."""
+        """Returns the index scans that, one after another, yield the list in order. splits: instead of the query's."""
         q, study, reader = self.query, self.context.study, self.context.reader
         splits = q.splits if splits is None else splits
         if self.session is not None:
@@ -407,7 +407,7 @@ class Worklist:
     # Counts and positions
 
     def counts(self) -> dict:
-        """Counts cases by the reader's decision, under all filters except the one on the decision. Returns {"total",
+        """Counts cases by the reader's decision, under all filters except the filter on the decision. Returns {"total",
         "read", "unread", "normal", "abnormal", "unsure"}."""
         q, context = self.query, self.context
         if self.session is not None:

@@ -38,7 +38,7 @@ def put_study(store: Store, study: str, by: str) -> None:
 
 
 def contents(store: Store) -> list[Row]:
-    """Lists the contents of the bin, newest first: [{"kind", "id", "name", "study", "binned", "until"}].
+    """Lists the contents of the bin, newest first: [{"kind", "id", "name", "study", "binned", "until" (deletion)}].
 
     Fits that were removed together with their encoder are not listed separately.
     """
@@ -51,7 +51,7 @@ def contents(store: Store) -> list[Row]:
 
 
 def restore(store: Store, kind: str, id: str, by: str) -> None:
-    """Restores a run with its fits, or a study. Raises NotFound if it is not in the bin."""
+    """Restores a run with its encoder and the fits binned with it, or a study. Raises NotFound if not in the bin."""
     row = next((r for r in contents(store) if (r["kind"], r["id"]) == (kind, id)), None)
     if row is None:
         raise NotFound(f"there is no {kind} {id!r} in the bin; after {DAYS} days it is deleted for good")
@@ -67,7 +67,7 @@ def restore(store: Store, kind: str, id: str, by: str) -> None:
 
 
 def empty(store: Store, days: float = DAYS) -> int:
-    """Deletes runs and studies that have been in the bin for `days` days permanently; returns their number."""
+    """Permanently deletes the runs and studies that have been in the bin for `days` days; returns their number."""
     before = _plus(now(), -days)
     deleted = 0
     for row in (row for row in contents(store) if row["binned"] <= before):

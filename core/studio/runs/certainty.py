@@ -35,10 +35,10 @@ def add_steadiness(
     should_stop: Callable[[], bool] = lambda: False,
     report: Callable[[dict], None] = lambda values: None,
 ) -> int:
-    """Scores a run's held-out and test cases mirrored and enlarged, stores the results, and counts the cases.
+    """Scores a run's held-out and test cases mirrored and enlarged, stores the results; returns the number of cases.
 
     The percentiles of each view come from the same view of held-out normals, so that a change that all images share
-    does not count as unsteadiness.
+    does not count as unsteadiness. Raises Stopped if `should_stop` returns True.
     """
     from core.engine.calibration.percentiles import Calibration
     from core.engine.detectors.uncertainty import scores_of_views

@@ -137,7 +137,7 @@ def add_nearest(
     should_stop: Callable[[], bool] = lambda: False,
     report: Callable[[dict], None] = lambda values: None,
 ) -> None:
-    """Finds and stores the nearest training images of every held-out and test case of a scored run."""
+    """Stores the nearest training images of each held-out and test case of a scored run. Raises Stopped if asked to."""
     from core.engine.backbones.embed import remembering
     from core.engine.backbones.encoder import load_encoder
     from core.engine.progress import Stopped
@@ -173,7 +173,7 @@ def _loaded(folder: Path):
 
 
 class Finder:
-    """Finds nearest training images by an encoder; the features of the training images are computed only once."""
+    """Finds the nearest normal training images by an encoder's features, which are computed once per training image."""
 
     def __init__(self, store: Store, run: dict, arrays: StudyArrays, encoder, device) -> None:
         self.arrays, self.encoder, self.device = arrays, encoder, device

@@ -47,7 +47,7 @@ def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dic
 
     If the detector can be exported as a graph, the graph is written and compared with the detector on images of the
     study; otherwise the card gives the reason, and only the weights are exported. Raises ValueError if the folder is
-    not empty.
+    not empty, or the run is not a finished fit.
     """
     from core.engine.exported.graphs import CannotExport, write_onnx
 

@@ -25,13 +25,13 @@ Side = Annotated[int, Interval(ge=16, le=8192)]  # of images, in pixels
 
 
 class Lenient(Record):
-    """A part of a document in which other versions may have more fields; unknown fields are ignored."""
+    """A record whose unknown fields are ignored, because other versions of the studio may write more fields."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class Pixels(Lenient):
-    """How heat maps are coloured and outlined, see `PixelScale`."""
+    """The scale on which heat maps are coloured and outlined, see `PixelScale`."""
 
     lo: Number
     hi: Number
@@ -48,7 +48,7 @@ def _ascending(scores: tuple[float, ...]) -> tuple[float, ...]:
 
 
 class Calibrated(Lenient):
-    """Scores of held-out normals."""
+    """The scores of held-out normals in ascending order, and the scale of the heat maps."""
 
     scores: Annotated[tuple[Number, ...], Len(1, MOST_HELD_OUT), AfterValidator(_ascending)]
     pixels: Pixels | None = None
@@ -69,7 +69,7 @@ class Thresholds(Lenient):
 
 
 class Gain(Lenient):
-    """The gain by learning from marks, see `Rule`."""
+    """What a run gained in cross-validation by learning from marks, see `Rule`."""
 
     weight: Number
     score_weight: Number
@@ -87,7 +87,7 @@ class Gain(Lenient):
 
 
 class Beside(Lenient):
-    """A measure of a run and of the run that it is based on."""
+    """The values of one measure for a run (new) and for the run that it is based on (old)."""
 
     old: Number | None
     new: Number | None
@@ -120,7 +120,7 @@ class Erased(Lenient):
 
 
 class Summary(Thresholds):
-    """A run's stored results other than readings. `believe` is not imported; the command `believe` measures it."""
+    """A run's stored results other than readings. The entry `believe` is not imported: measure it again."""
 
     scored: Count | None = None
     score_seconds: Number | None = None
@@ -263,8 +263,8 @@ def check_map(row: Mapping[str, Any]) -> None:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Lists the files of a foreign folder, at any depth, as relative paths. Links and files of another kind than JSON
-    and safetensors are refused."""
+    """Lists the files of a foreign folder, at any depth, as relative paths. Raises Refused for links, and for files
+    other than JSON and safetensors."""
     files = []
     for file in sorted(folder.rglob("*")):
         if file.is_symlink() or not (file.is_dir() or file.is_file()):

@@ -96,7 +96,7 @@ def _notes(masks: int, whole: int, contradicting: int, unfinished: int, held: in
 
 
 def seconds(store: Store, fit: str) -> float | None:
-    """Estimates the seconds until the first result, from the time of the fit's scoring; None if unknown."""
+    """Estimates the seconds until learning from marks has a first result; None if `fit` has not been scored."""
     summary = runs.get_run(store, fit)["summary"]
     if "score_seconds" not in summary:
         return None
@@ -141,8 +141,8 @@ def learn(
 def submit(store: Store, run: dict[str, Any], device: str = "auto", start: bool = True) -> dict[str, Any]:
     """Queues a run that `planned` describes; returns {"job", "run"}.
 
-    The run does not fine-tune the encoder, so that there is a result soon. The job then fine-tunes it, which takes
-    longer, and adds a second run if that is better.
+    The run does not fine-tune the encoder, so that a first result comes soon. The job then fine-tunes it, which takes
+    longer, and adds a second run if this is better.
     """
     rate = run["config"]["tune"]
     first = {**run, "config": {**run["config"], "tune": 0.0}}
@@ -151,7 +151,7 @@ def submit(store: Store, run: dict[str, Any], device: str = "auto", start: bool 
 
 
 def steps(run: str, device: str, tune: float = 0.0) -> list[dict[str, Any]]:
-    """Lists the steps for `jobs.submit`: fit, score, evaluate, compare with the run that it is based on, and fine-tune.
+    """Lists the steps for `jobs.submit`: fit, score, evaluate, compare with the base run, and fine-tune.
 
     tune: learning rate of the fine-tuning; 0 for none.
     """
@@ -161,7 +161,7 @@ def steps(run: str, device: str, tune: float = 0.0) -> list[dict[str, Any]]:
 
 
 def tuned(store: Store, run_id: str, rate: float, device: str, should_stop: Stop, report: Report) -> str | None:
-    """Continues a run that learnt from marks by fine-tuning the encoder; a new run if that helps on held-out marks.
+    """Fine-tunes the encoder of a run that learnt from marks; creates a new run if this helps on held-out marks.
 
     Returns the id of the new run, which is fitted but not scored; None if it does not help.
     """
@@ -251,9 +251,9 @@ def _highest(store: Store, run: str, cases: np.ndarray) -> list[int]:
 
 
 def headline(run: dict) -> str | None:
-    """Returns a sentence on what learning changed, gains first; None before it was measured.
+    """Returns a sentence on how learning changed the results, gains first; None before this was measured.
 
-    It is about unseen cases if their labels are known, else about cross-validation on the marked cases.
+    It refers to unseen cases if their labels are known, else to cross-validation on the marked cases.
     """
     comparison, rule = run["summary"].get(KEPT) or {}, run["summary"].get("rule") or {}
     dice, changes = comparison.get("measures", {}).get("dice") or {}, []

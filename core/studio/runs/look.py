@@ -25,8 +25,8 @@ def create_look(
 ) -> dict[str, str]:
     """Creates the runs {'encoder', 'fit'}: a pretrained encoder, which several looks share, and `detector` on it.
 
-    size: image side in pixels; None for that of an earlier look, else of `side_for` (SIZE if `arch` is not ARCH). init:
-    the encoder's weights, as in an EncoderConfig. Raises UnknownName for an unknown detector. If the weights are not
+    size: image side in pixels; None for an earlier look's side, else `side_for` (SIZE if `arch` is not ARCH). init: the
+    encoder's weights, as in an EncoderConfig. Raises UnknownName for an unknown detector. If the weights are not
     available, the fit raises BadWeights (a ValueError).
     """
     DETECTORS.get(detector)

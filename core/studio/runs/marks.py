@@ -210,7 +210,7 @@ def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any
 
 
 def as_donors(store: Store, study: str) -> dict[str, Any]:
-    """Returns the `chosen` marks for a pre-training that pastes them. Raises ValueError, with the reason, if none."""
+    """Returns the `chosen` marks for a pre-training that pastes them. Raises ValueError if there are none."""
     donors = chosen(store, study)
     if not donors["masks"]:
         raise ValueError(none_accepted(store, study))
@@ -322,7 +322,7 @@ def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
 
 def learnt_from(store: Store, run_id: str) -> frozenset[int]:
     """Returns the cases that a run or its encoder has learnt from, and all cases of the same patient, volume or
-    recording, or with the same content. Images to whose lesions its MedMix settings were matched count, too.
+    recording, or with the same content. Images to whose lesions MedMix settings were matched are included.
 
     The run must not be evaluated on them.
     """

@@ -1,4 +1,4 @@
-"""The operating point of a run: the score above which an image is flagged, and who or what set it.
+"""The operating point of a run: the score above which an image is flagged, and how and by whom it was set.
 
 Each run has a history of operating points; the last one is in effect. It sets `readings.flagged`, on which worklist,
 figures, maps and exports depend.
@@ -27,7 +27,7 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """The rule by which a run's images are flagged, and who or what set it.
+    """The rule by which a run's images are flagged, and how and by whom it was set.
 
     threshold: the score above which images are flagged; None for the default percentile. labels: whether the study's
     labels were visible when it was chosen. reader, created: who chose it and when; "" for the default.
@@ -54,7 +54,7 @@ COLUMNS = "source, threshold, labels, reader, created"
 
 
 def in_effect(store: Store, *runs: str) -> dict[str, OperatingPoint]:
-    """Returns the operating point of each run: the one that was chosen last, else the default."""
+    """Returns {run: operating point}: the point that was chosen last for the run, else the default."""
     of_runs = "run IN (SELECT value FROM json_each(?)) GROUP BY run"
     query = f"SELECT run, max(id), {COLUMNS} FROM operating_points WHERE {of_runs}"  # the row of the highest id
     last = {row["run"]: row for row in store.query(query, [json.dumps(runs)])}

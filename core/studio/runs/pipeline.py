@@ -35,7 +35,7 @@ UNTRAINED = "untrained"
 def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, name: str | None = None) -> str:
     """Creates a pre-training run of `config` (a PretrainConfig or its dictionary); returns its id.
 
-    If it pastes marked lesions, the run stores which. Raises ValueError if no lesion is marked.
+    If the training pastes marked lesions, the run stores their ids. Raises ValueError if no lesion is marked then.
     """
     checked = config if isinstance(config, PretrainConfig) else PretrainConfig.from_dict(config)
     OBJECTIVES.get(checked.objective)
@@ -48,7 +48,7 @@ def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, nam
 def create_untrained(
     store: Store, study: str, size: int, seed: int = 0, init: str = "random", arch: str = "resnet18"
 ) -> str:
-    """Creates a run of zero epochs, whose encoder keeps its initial weights, for detectors and for comparison.
+    """Creates a run of zero epochs, whose encoder keeps its initial weights, to fit detectors on it.
 
     Raises ValueError if the size or the encoder is not valid.
     """
@@ -68,8 +68,8 @@ def create_fit(
 ) -> str:
     """Creates a fit of `detector` on the encoder of run `parent`; returns its id.
 
-    config: a dictionary, a Config, or None for defaults. size: side of its images in pixels; 0 for the encoder's
-    (readings.size_of), or a larger one if the encoder's configuration says so (sides.closer).
+    config: a dictionary, a Config, or None for defaults. size: side of the detector's images in pixels; 0 for that of
+    the encoder (readings.size_of), or for a larger side if the encoder has the option `fit_closer` (sides.closer).
     """
     kind = DETECTORS.get(detector).Config
     checked = config if isinstance(config, Config) else kind.from_dict(config or {})
@@ -135,7 +135,7 @@ def _save_untrained(run: dict, folder) -> None:
 def fit_run(
     store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> dict:
-    """Fits a run's detector on its encoder and the study's training normals; returns the run."""
+    """Fits a run's detector on its encoder and the study's training normals; returns the run. May raise Stopped."""
     run = runs.get_run(store, run_id)
     torch_device = pick_device(device)
     with Timed(store, run_id, str(torch_device)):
@@ -146,7 +146,7 @@ def fit_run(
 
 
 def save_fit(store: Store, run_id: str, fitted: Detector, images: int) -> None:
-    """Saves a fitted detector in its run's folder, and what is said of it. images: number of training images."""
+    """Saves a fitted detector in its run's folder, with its remarks in the log. images: number of training images."""
     folder = runs.run_folder(store, run_id)
     fitted.save(folder)
     weights.seal(folder)

@@ -30,7 +30,7 @@ def size_of(store: Store, run: dict) -> int:
 
 
 def pixel_scale(run: dict) -> PixelScale:
-    """Returns one scale for all of a run's heat maps, from held-out normals, and how its images are outlined.
+    """Returns the scale of all heat maps of a run, from held-out normals, with the settings of its outlines.
 
     It starts at the median pixel of normal images and is twice as wide as their range, so that a normal image never
     reaches the upper half. If each image were scaled separately, every image would show red.
@@ -115,7 +115,7 @@ def reading_rows(
 
 
 def write_readings(store: Store, rows: list[dict]) -> None:
-    """Stores readings and the time; earlier readings of the same run and case are replaced."""
+    """Stores readings, replacing those of the same run and case, and the study's time of the latest score."""
     with store.write() as db:
         db.table("readings").insert_all(rows, pk=("run", "case_id"), replace=True)
         for run in {row["run"] for row in rows}:
@@ -130,7 +130,7 @@ def add_extra(store: Store, run_id: str, name: str, values: dict[int, Any]) -> N
 
 
 def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> np.ndarray:
-    """Reads a run's scores of the cases, float64 (N,). Raises ValueError if a case has none."""
+    """Reads a run's scores of the cases, float64 (N,). Raises ValueError if a case has no reading."""
     column = "score_roi" if roi else "score"
     scores = {
         r["case_id"]: r["s"]

@@ -132,7 +132,7 @@ def list_runs(
 
 
 def update_run(store: Store, run_id: str, **changes: Any) -> None:
-    """Changes columns of a run. Its configuration can only be changed before it has started."""
+    """Changes columns of a run. Raises ValueError for a fixed column, or for the configuration after its start."""
     unknown = set(changes) - _EDITABLE
     if unknown:
         raise ValueError(f"a run's {', '.join(sorted(unknown))} cannot be changed")
@@ -145,7 +145,7 @@ def update_run(store: Store, run_id: str, **changes: Any) -> None:
 
 
 def clone_run(store: Store, run_id: str, name: str | None = None, **changes: Any) -> str:
-    """Creates a run with the same configuration, to repeat a run. changes: new values of top-level keys."""
+    """Creates a new run with a run's configuration; returns its id. changes: new values of top-level keys."""
     run = get_run(store, run_id)
     config = {**run["config"], **changes}
     return create_run(store, run["study"], run["kind"], run["method"], config, run["parent"], name)

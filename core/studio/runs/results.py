@@ -28,7 +28,7 @@ def evaluate_run(
     """Computes a scored run's row of metrics and stores it in `evaluations`.
 
     masks: the kind of lesion masks, see `truth_masks`; the row has it under `masks`. options: pixel_rule, seed,
-    bootstrap.
+    bootstrap. Raises ValueError unless both normal and abnormal test images are labelled.
     """
     from core.engine.metrics.evaluate import evaluate
 
@@ -88,7 +88,7 @@ def baseline_row(
 ) -> dict:
     """Evaluates the mean-colour baseline, which is fitted on the training normals, and stores its row.
 
-    It has no heat maps and so no localisation; `masks` only decides with which rows it is listed.
+    The baseline has no heat maps and no localisation; `masks` only decides with which rows it is listed.
     """
     from core.engine.mean_colour import MeanColour
     from core.engine.metrics.evaluate import evaluate
@@ -144,8 +144,8 @@ def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None
     """Computes the conformal threshold from held-out scores, and how many of the test normals it flags.
 
     At most the share `alpha` of all normals exceeds it, with the strongest guarantee that the number of held-out scores
-    allows. patients: of `held`; if known, they are counted instead of images. Returns {"alpha", "threshold" or
-    None, "guarantee", "caveat" or None, "held", "needed", "flagged", "normals"}.
+    allows. patients: the patient of each score in `held`; if given, patients are counted instead of images. Returns
+    {"alpha", "threshold" or None, "guarantee", "caveat" or None, "held", "needed", "flagged", "normals"}.
     """
     from core.engine.calibration.conformal import promised
 
@@ -160,9 +160,9 @@ def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None
 
 
 def known_test(arrays: StudyArrays, but: Collection[int] = ()) -> np.ndarray:
-    """Returns the test rows with a known label, except the cases `but`, such as those that a run has learnt from.
+    """Returns the test rows with a known label, except the cases `but`, such as cases that a run has learnt from.
 
-    Raises ValueError unless both normal and abnormal ones are among them.
+    Raises ValueError unless both normal and abnormal cases are among them.
     """
     test = arrays.index("test")
     test = test[(arrays.label[test] != "unknown") & ~np.isin(arrays.case_ids[test], list(but))]

@@ -1,7 +1,7 @@
 """Computes the readings (scores and heat maps) of held-out and test cases, also of cases that were imported later, and
 the order in which readers should mark cases.
 
-A detector learns most from cases whose learnt map is uncertain, or whose most suspicious position is unlike all marks.
+A detector learns most from cases whose learnt map is uncertain, or whose most abnormal position is unlike all marks.
 Every fifth case is drawn at random, because an order by uncertainty never shows cases that are confidently wrong.
 """
 
@@ -48,7 +48,7 @@ Seen = tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 def load_detector(store: Store, run_id: str, device: str = "auto"):
-    """Loads the fitted detector of a run with its encoder. Raises Damaged if its files were changed."""
+    """Loads a run's detector. Raises ValueError unless it is a finished fit, Damaged if its files were changed."""
     run = runs.get_run(store, run_id)
     if run["kind"] != "fit" or run["status"] != "done":
         raise ValueError(f"{run_id} is no finished fit (it is a {run['kind']}, {run['status']})")
@@ -64,7 +64,7 @@ def score_run(
 ) -> dict:
     """Scores all held-out and test cases; returns {"cases", "seconds", "threshold", "threshold_roi"}.
 
-    Held-out normals are scored first, because all percentiles and flags depend on them only, never on a test image.
+    Held-out normals come first: percentiles and flags depend on them alone. Raises ValueError if there are none.
     """
     started = time.monotonic()
     keep_freed_memory()
@@ -214,9 +214,9 @@ def score_new(
     should_stop: Stop = never,
     report: Report = nothing,
 ) -> int:
-    """Scores the test cases that have no reading of this run; returns their number. A new run scores all cases.
+    """Scores the test cases without a reading of this run; returns their number. A new run scores all cases.
 
-    If it is stopped between two batches, the stored readings are kept. A case without its file is skipped and logged.
+    If `should_stop` returns True, Stopped is raised and stored readings stay. Unreadable files are skipped and logged.
     """
     run = runs.get_run(store, run_id)
     calibration = run["summary"].get("calibration")

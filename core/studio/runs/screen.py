@@ -43,7 +43,7 @@ FOREVER = sys.maxsize
 
 
 class BadModel(ValueError):
-    """Raised for a folder without a readable model; the message says what is wrong."""
+    """Raised for a folder without a readable, unchanged model, or a missing source; the message says which."""
 
 
 def digest_of(file: Path) -> str:
@@ -311,7 +311,7 @@ def screen_folder(
 ) -> dict[str, Any]:
     """Scores the images of `source` and writes to `out`; returns {"images", "failed", "flagged", "seconds"}.
 
-    watch: seconds between two checks of the folder; 0 to check once. rounds: largest number of checks.
+    watch: seconds between two checks of the folder; 0 to check once. rounds: largest number of checks. Raises BadModel.
     """
     if not source.exists():
         raise BadModel(f"there is no {source}")

@@ -37,7 +37,7 @@ BATCH = 16
 
 
 def files_of(source: Path) -> list[str]:
-    """Lists the paths of the images in a folder, or the paths in the first column of a Parquet file."""
+    """Lists the images in a folder, or the paths in a Parquet file's first column. Raises Refused for anything else."""
     if source.suffix != ".parquet":
         if not source.exists():
             raise Refused(f"there is no {source}")
@@ -121,7 +121,7 @@ def _counted(rows: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def screen_here(model: Path, source: Path, out: Path) -> dict[str, int]:
-    """Does the same as `screen_on_ray`, but in this process."""
+    """Scores images as `screen_on_ray` does, but in this process."""
     todo = _todo(model, source, out)
     scorer = Scorer(str(model), str(out)) if todo else None
     return _counted([scorer(row) for row in todo] if scorer else [])
@@ -130,7 +130,7 @@ def screen_here(model: Path, source: Path, out: Path) -> dict[str, int]:
 def screen_on_ray(model: Path, source: Path, out: Path, address: str, workers: int = 2) -> dict[str, int]:
     """Scores the images of `source`, a folder or a Parquet list of paths valid on all machines, into `out`/*.parquet.
 
-    address: of a running cluster ("auto", "ray://HOST:PORT"), or "local" to start one on this machine. Batches that are
+    address: a running cluster ("auto", "ray://HOST:PORT"), or "local" to start one on this machine. Batches that are
     in `out` already are skipped. Returns {"images", "failed", "workers"}. Raises Refused if Ray is not installed, or
     if `out` has scores of another model or of other images.
     """
@@ -184,7 +184,7 @@ class Scored(foreign_runs.Lenient):
 def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
     """Imports readings of a run from the Parquet that `screen --parquet` or `screen --ray` wrote; no image is decoded.
 
-    Rows are matched with test cases by the hash of the image file; other rows are skipped and counted as unknown. The
+    Rows are matched with test cases by file hash and frame; rows without a case are skipped and counted as unknown. The
     run must have thresholds from a scoring. Returns {"taken", "unknown", "failed"}. Raises Refused, and stores nothing,
     if a table lacks columns, was made by another model, or has values that no reading can have.
     """

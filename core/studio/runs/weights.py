@@ -61,8 +61,8 @@ def _sealed(folder: Path) -> list[Path]:
 
 
 def check(store: Store, run_id: str) -> None:
-    """Raises Damaged if the run's files were changed or are missing. Encoders of epochs are checked when they are
-    loaded."""
+    """Raises Damaged if the run's files were changed or are missing. Encoders saved at each epoch are only checked when
+    they are loaded."""
     folder = runs.run_folder(store, run_id)
     if not there(store, run_id):
         run = runs.get_run(store, run_id)
@@ -80,7 +80,7 @@ def sentence(run: Row, problem: str) -> str:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One saved encoder of a run."""
+    """The encoder that a run saved at an epoch."""
 
     epoch: int
     folder: Path
@@ -97,7 +97,7 @@ def _digest(file: Path, changed: int) -> str:
 
 
 def encoder_run(store: Store, run_id: str) -> dict:
-    """Returns the run itself if it is a pre-training, else the pre-training that it was fitted on."""
+    """Returns the run if it is a pre-training, else the pre-training of its encoder. Raises ValueError without one."""
     run = runs.get_run(store, run_id)
     if run["kind"] == "pretrain":
         return run

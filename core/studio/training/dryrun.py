@@ -33,9 +33,8 @@ def dry_run(home: Path, study: str, config: dict) -> dict:
     """Runs `measure` in a separate process, unless memory is too small for it, and returns its result.
 
     Returns {"fits", "seconds_step", "seconds_epoch", "seconds_total", "steps", "per_epoch", "images", "memory", "free",
-    "device", "message"}, with memory and free in bytes of the training's device.
-
-    Raises ValueError, with the reason, if it failed.
+    "device", "timed": number of timed steps, "message"}, with memory and free in bytes of the training's device. If it
+    does not fit, most of these are missing. Raises ValueError, with the reason, if the dry run failed.
     """
     from core.engine.objectives.config import PretrainConfig
 
@@ -62,7 +61,7 @@ def dry_run(home: Path, study: str, config: dict) -> dict:
 
 
 def measure(home: Path, study: str, config: dict, device: str) -> dict:
-    """Measures time and memory of the class centres' estimation and of a few training steps on the study's images."""
+    """Measures the time and memory of centring and a few training steps on a study; returns what `dry_run` does."""
     import torch
 
     from core.engine.objectives.config import PretrainConfig

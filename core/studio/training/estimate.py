@@ -21,8 +21,8 @@ _IMAGE = 0.05  # seconds to read an image of 224 x 224 and to fit or score it
 
 
 def usual(store: Store, step: str, run: dict | None, args: dict) -> float:
-    """Estimates the usual seconds of a step on two idle cores. run: its row, or the `study`, `method` and `config` of a
-    future run."""
+    """Estimates the seconds that a step usually takes on two idle cores. run: the run's row, or the `study`, `method`
+    and `config` of a future run; None for a step without a run."""
     return 10.0 if run is None else _WORK.get(step, lambda *_: 10.0)(store, run, args)
 
 

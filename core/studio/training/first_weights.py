@@ -1,7 +1,7 @@
-"""The list of initial weights that trainings on the page may start from; administrators add files to it.
+"""The list of initial weights from which trainings on the page may start; administrators add files to it.
 
-If a file is added with the name of its backbone, trainings from it use this backbone. Readers get the same answer
-for existing files, missing files and folders, so that they learn nothing about the machine's disk.
+If a file is added with the name of its backbone, trainings from it use this backbone. For paths that are not on the
+list, readers always get the same error, so that they learn nothing about the machine's disk.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def listed(store: Store) -> list[str]:
 def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") -> dict[str, str]:
     """Copies a weights file into the home and adds it to the list; returns {name, arch, licence, sha256}.
 
-    arch: the backbone, which the file must fit; "" leaves it to each training. licence: in words. Raises BadWeights
-    (a ValueError) if the file is unreadable or of another network, BadConfig for an unknown backbone.
+    arch: the backbone, which the file must fit; "" leaves it to each training. Raises ValueError if the file's name is
+    invalid or on the list, or the file unreadable or of another network, and BadConfig for an unknown backbone.
     """
     from core.engine.backbones import weights
     from core.engine.backbones.encoder import build_encoder
@@ -60,7 +60,7 @@ def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") ->
 
 
 def noted(store: Store, name: str) -> dict[str, str]:
-    """Reads {arch, licence, sha256} of a file on the list, or {} if they were not stored with it."""
+    """Returns {arch, licence, sha256} of a file on the list, {} if they were not stored with it."""
     try:
         notes: dict[str, str] = json.loads(note_of(folder_of(store) / name).read_text())
     except (OSError, ValueError):
@@ -69,10 +69,10 @@ def noted(store: Store, name: str) -> dict[str, str]:
 
 
 def chosen(store: Store, init: str, arch: str | None) -> dict[str, str]:
-    """Resolves {init, arch} of an encoder for the owner of the machine.
+    """Returns {init, arch} of an encoder, with init resolved to a path, for a user who may read any file.
 
     init: a name on the list, an encoder's run, or any path. The result has no arch if none is given and the file was
-    added without one.
+    added without its backbone.
     """
     chosen_init: dict[str, str] = settled(store, {"init": init, **({"arch": arch} if arch else {})}, Within(None))
     return chosen_init
@@ -97,9 +97,9 @@ def remove(store: Store, name: str, by: str) -> None:
 def settled(store: Store, config: Any, files: Within | None) -> Any:
     """Returns `config` with names on the list and ids of encoders' runs replaced by their paths.
 
-    If the file was added with its backbone and `config` names none, it is filled in. files: further allowed files, for
-    administrators; None for readers, who can only use the list. Raises BadConfig for any other value, without access to
-    the disk, and for a backbone that differs from the file's.
+    If `config` names no backbone, the backbone that a file was added with is filled in. files: further allowed files,
+    for administrators; None for readers, who can only use the list and runs. Raises BadConfig for any other value, and
+    for a backbone that differs from the file's.
     """
     if isinstance(config, dict):
         init = config.get("init")

@@ -1,4 +1,4 @@
-"""What the Training tab shows of a run in progress: alarm, job, log, evaluation, and metrics thinned for the screen."""
+"""The data that the Training tab shows about runs: alarm, job, log, evaluation, and metrics thinned for the screen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Alarms:
         self._lock = threading.Lock()
 
     def of(self, run: dict) -> str | None:
-        """Returns the alarm after the run's last stored step, in a sentence, or None."""
+        """Returns the collapse alarm after the run's last stored step, as a sentence, or None."""
         with self._lock:
             watch, last = self._watches.get(run["id"]) or (self._new(run), 0)
             rows = self._store.query(
@@ -53,7 +53,7 @@ class Alarms:
 
 
 def jobs_of_runs(store: Store) -> dict[str, dict]:
-    """Finds the job of each run: the unfinished one that trains or fits it, else the newest one with it in its chain.
+    """Finds the job of each run: the unfinished job that trains or fits the run, else the newest job with a step of it.
 
     Returns {run id: the job's row}, with "here", whether the job's current step is of this run, and "ahead", whether a
     later step is.
@@ -92,7 +92,7 @@ def brief(job: dict | None) -> dict | None:
 
 
 def standing(run: dict, job: dict | None) -> str:
-    """Returns a run's status as shown to readers; if it waits for a paused or interrupted job, the job's status."""
+    """Returns the status that readers see: the run's, or the job's if the run waits for a stopped or failed job."""
     waits = run["status"] == "queued" and job is not None and job["status"] not in ("queued", "running")
     return job["status"] if job and waits else run["status"]
 
@@ -189,7 +189,7 @@ def total_steps(store: Store, run: dict) -> dict:
 
 
 def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: int = 0) -> dict:
-    """Collects everything that the page shows of a run. after, stride: see `series`."""
+    """Returns everything that the page shows about a run. after, stride: see `series`."""
     run = runs.get_run(store, run_id)
     study = store.one("SELECT name, fingerprint FROM studies WHERE id = ?", [run["study"]])
     children = store.query(
@@ -253,7 +253,7 @@ def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
 
 
 def matrix(store: Store, run: str, name: str) -> dict | None:
-    """Reads the latest matrix called `name` as {"step", "rows"}, or None."""
+    """Reads the latest matrix of a run, `name` in MATRIX, as {"step", "rows"}; None without one."""
     rows = store.query(
         "SELECT name, step, value FROM metrics WHERE run = :run AND name >= :low AND name < :high AND step = "
         "(SELECT max(step) FROM metrics WHERE run = :run AND name = :first)",
@@ -267,7 +267,7 @@ def matrix(store: Store, run: str, name: str) -> dict | None:
 
 
 def latest(store: Store, run: str, names: tuple[str, ...]) -> dict[str, float]:
-    """Reads the last value of each name that the run has stored."""
+    """Returns {name: the run's last value} of these metrics, without those that the run has not stored."""
     values = {}
     for name in names:
         row = store.one(

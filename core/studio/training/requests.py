@@ -22,7 +22,7 @@ from core.studio.training.live import jobs_of_runs
 
 
 def training_forms(store: Store) -> dict:
-    """Returns everything that the form of a new run needs, including defaults."""
+    """Returns everything that the form for a new run needs: objectives, presets, fields, detectors and defaults."""
     from core.engine.backbones.config import EncoderConfig
 
     strong = medmix_forms()
@@ -77,8 +77,8 @@ def _detector(name: str) -> dict:
 def checked(config: dict, store: Store | None = None, files: Within | None = None) -> PretrainConfig:
     """Returns the configuration if it can be trained. Raises BadConfig, which names the invalid setting.
 
-    store: to check as well that the donor study exists and that the initial weights are allowed. files: further allowed
-    weights files, for administrators, see `first_weights`.
+    store: if given, the donor study must exist and the initial weights must be allowed. files: further allowed weights
+    files, for administrators, see `first_weights.settled`.
     """
     config = config if store is None else first_weights.settled(store, config, files)
     config_read = PretrainConfig.from_dict(runs.settings_of(config))
@@ -126,7 +126,7 @@ def start(
 def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> dict[str, Config]:
     """Checks the options of detectors, by name, and returns them as configurations.
 
-    The detector that learns from marks is refused, because `learnt.create_learnt` has to choose its base.
+    Raises BadConfig for an unknown detector, and for the one that learns from marks, which `learnt.planned` configures.
     """
     for name in detectors:
         if name not in DETECTORS.names():
@@ -138,7 +138,7 @@ def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> di
 def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True, files: Within | None = None) -> dict:
     """Queues fits on a trained encoder in one job: fit, score, evaluate. Returns {"fits", "job"}.
 
-    files: see `checked`.
+    detectors: {name: options}. files: see `checked`. Raises ValueError without detectors or for an untrained encoder.
     """
     if not detectors:
         raise ValueError("choose at least one detector")
@@ -186,7 +186,7 @@ def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = Tr
 
 
 def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
-    """Queues a run with the same configuration. Returns {"run", "job"}.
+    """Queues a new run with a run's configuration. Returns {"run", "job"}.
 
     If cases or masks that the old run learnt from no longer exist, the new run learns from the current marks.
     """
@@ -207,7 +207,7 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
 
 
 def delete(store: Store, run_id: str, by: str = "command line") -> int:
-    """Puts a run and its fits into the bin; returns their bytes. Raises ValueError if a job still has any of them."""
+    """Puts a run and its fits into the bin; returns their bytes. Raises ValueError if an unfinished job needs them."""
     everything = [*runs.children(store, run_id), run_id]
     for job in jobs.list_jobs(store, "running", "queued"):
         if any(step["run"] in everything for step in job["chain"]):

@@ -1,8 +1,8 @@
-"""The results of a trial by arm, from the readers' decisions, their ratings, and the lesions that they marked.
+"""Computes the results of a trial by arm, from the readers' decisions, ratings and lesion marks.
 
 Free-response reading: Chakraborty and Berbaum, Medical Physics 31 (2004) 2313; weights of lesions: Chakraborty and
-Zhai, ibid. 43 (2016) 5051. A mark on a lesion is a hit, any other mark is a miss (a false positive). A lesion without a
-hit and a case without a miss have the rating minus infinity.
+Zhai, ibid. 43 (2016) 5051. A mark on a lesion is a hit, any other mark is a miss (false positive). If a lesion has no
+hit, or a case no miss, its rating is minus infinity.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ LEAST = 4  # smallest number of pixels of a lesion
 class Reads:
     """All reads of a trial: t arms, r readers, n cases in the order of the plan.
 
-    ratings, seconds: (t, r, n), NaN if unread. decisions: (t, r, n), from CODES. marks: [t][r][n], lists of
-    [x0, y0, x1, y1, rating]. again: by reader, the first and second decisions on cases read twice. machine, score:
-    (n,), the run's flags and scores; UNREAD and NaN if it has none.
+    cases: ids (n,). truth: bool (n,), abnormal. masks: ids. ratings, seconds: (t, r, n), NaN if unread. decisions:
+    (t, r, n), from CODES. marks: [t][r][n], lists of [x0, y0, x1, y1, rating]. again: by reader, pairs of decisions on
+    cases read twice. machine, score: (n,), the run's flags and scores; UNREAD and NaN if it has none.
     """
 
     trial: Row
@@ -57,7 +57,7 @@ class Reads:
 
     @property
     def complete(self) -> np.ndarray:
-        """The cases that every reader read in every arm, bool (n,); only these are analysed."""
+        """Whether every reader has read a case in every arm, bool (n,); only such cases are analysed."""
         return np.asarray((self.decisions != UNREAD).all((0, 1)))
 
 
@@ -67,7 +67,7 @@ _READS = """SELECT p.reader, p.arm, r.case_id, r.stage, r.decision, r.seconds, t
 
 
 def collect(store: Store, trial: int) -> Reads:
-    """Collects the valid reads of a trial: for each case in an arm the last decision and the total seconds."""
+    """Returns the reads of a trial that are not undone: the last decision and the total seconds per case and arm."""
     row = plan.get(store, trial)
     cases = store.query("SELECT * FROM trial_cases WHERE trial = ? ORDER BY position", [trial])
     arms, names, positions = row["plan"].arms, row["plan"].readers, {c["case_id"]: i for i, c in enumerate(cases)}
@@ -141,7 +141,7 @@ def _mark(row: list[float], shape: tuple[int, int]) -> Mark:
 
 
 def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, Any]:
-    """Computes all figures of the report as values for JSON. Differences are unaided minus aided."""
+    """Computes all results in the report, as values for JSON. Differences are unaided minus aided."""
     reads = collect(store, trial)
     complete = reads.complete
     truth = reads.truth[complete]
@@ -316,7 +316,7 @@ OVERLAP = 0.1  # least intersection over union of a hit
 
 @dataclass(frozen=True)
 class Mark:
-    """A reader's mark. at: its centre (x, y) in pixels. mask: bool (H, W), or None for a point."""
+    """A reader's mark. at: its centre (x, y) in pixels. mask: its box as bool (H, W), None for a point."""
 
     rating: float
     at: tuple[float, float]
@@ -362,7 +362,7 @@ def _hit(mark: Mark, lesions: Sequence[np.ndarray], rule: str) -> int | None:
 
 
 def jafroc(read: Sequence[Marked], truth: np.ndarray, weights: Mapping[int, Sequence[float]] | None = None) -> Figure:
-    """Computes weighted JAFROC of a reader in an arm.
+    """Computes the weighted JAFROC figure of merit of a reader in an arm.
 
     It is the probability that a lesion, sampled by its weight from an abnormal case, has a higher rating than the
     highest miss of a normal case, ties counting half.

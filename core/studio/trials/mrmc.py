@@ -1,8 +1,8 @@
-"""A reader's ROC curve in an arm, and the multi-reader multi-case analysis of variance over such figures.
+"""A reader's ROC curve in an arm, and the multi-reader multi-case analysis of variance of figures of merit.
 
 The curves are empirical and binormal, with intervals. The area under the curve, weighted JAFROC (analysis.py),
 sensitivity and specificity are all means over pairs of a normal and an abnormal case, two-sample U-statistics. `Figure`
-holds such a figure and what its covariances need: each case's mean over its partners (its placement).
+holds a figure of merit and, for its covariances, each case's placement: its mean over the pairs with this case.
 
 The analysis is that of Obuchowski and Rockette, with Hillis' degrees of freedom. Sources: Obuchowski and Rockette,
 Communications in Statistics 24 (1995) 285; Hillis, Obuchowski, Schartz and Berbaum, Statistics in Medicine 24 (2005)
@@ -39,7 +39,7 @@ def of_kernel(kernel: np.ndarray) -> Figure:
 
 
 def area(ratings: np.ndarray, truth: np.ndarray) -> Figure:
-    """Computes the empirical area under the curve of ratings (..., n), with ties counting half.
+    """Computes the area under the empirical ROC curve of ratings (..., n), with ties counting half.
 
     truth: bool (n,), True if abnormal. Raises ValueError for fewer than two cases of either label.
     """
@@ -62,7 +62,7 @@ def share(right: np.ndarray, truth: np.ndarray, of: bool) -> Figure:
 
 
 def points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the empirical curve from (0, 0) to (1, 1): false and true positive rates at each distinct rating."""
+    """Computes the empirical ROC curve from (0, 0) to (1, 1): false and true positive rates at each distinct rating."""
     ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
     cuts = np.unique(ratings)[::-1]
     above = ratings[None, :] >= cuts[:, None]
@@ -80,7 +80,7 @@ def interval(value: float, error: float) -> tuple[float, float]:
 
 
 class Binormal(NamedTuple):
-    """The curve Phi(a + b Phi^-1(x)), its area Phi(a / sqrt(1 + b^2)) and that area's standard error."""
+    """The ROC curve Phi(a + b Phi^-1(x)), its area Phi(a / sqrt(1 + b^2)) and that area's standard error."""
 
     a: float
     b: float
@@ -218,7 +218,7 @@ class Analysis:
 
 
 def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
-    """Computes the covariance matrix (m, m) of all figures (...) over cases, in the order of the flat array.
+    """Computes the covariance matrix (m, m) over cases of the m figures, in the order of the flattened array.
 
     method: jackknife (leaving out one case at a time) or delong (DeLong, DeLong and Clarke-Pearson 1988).
     """
@@ -246,7 +246,7 @@ def components(covariance: np.ndarray, t: int, r: int) -> Components:
 
 
 def analyse(figure: Figure, method: str = "jackknife") -> Analysis:
-    """Analyses a figure with value (t, r). Raises ValueError for fewer than two arms or readers."""
+    """Analyses a figure of merit with value (t, r). Raises ValueError for fewer than two arms or two readers."""
     values = np.asarray(figure.value, np.float64)
     t, r = values.shape
     if t < 2 or r < 2:
@@ -267,7 +267,7 @@ def analyse(figure: Figure, method: str = "jackknife") -> Analysis:
 
 
 def tests_of(by_arm: np.ndarray, ms_t: float, ms_tr: float, parts: Components, r: int) -> dict[str, Test]:
-    """Computes the three tests from mean squares and components: "both", "readers fixed", "cases fixed"."""
+    """Computes three tests from mean squares and components, {"both", "readers fixed", "cases fixed": Test}."""
     t = len(by_arm)
     difference = float(by_arm[0] - by_arm[1])
     shared = r * parts.between_readers
@@ -313,7 +313,7 @@ def _arm(values: np.ndarray, components: Components) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Expected:
-    """Assumptions for the planning of a trial. correlations: the three covariances divided by the error variance.
+    """Assumptions for planning a trial. abnormal: share of cases. correlations: covariances over the error variance.
 
     The defaults are those of Van Dyke's data as printed by OR-DBM MRMC: 0.43 for one reader in two arms, 0.43 for two
     readers in one arm, 0.30 for two in two arms, and 0.0002 for the interaction of arms and readers. A pilot study
@@ -336,7 +336,7 @@ class Expected:
 
 
 def power(difference: float, parts: Components, interaction: float, r: int) -> float:
-    """Computes the power to detect a difference of two arms, readers and cases random (Hillis et al. 2011, Eq. 9)."""
+    """Computes the power to detect an arm difference, with random readers and cases (Hillis et al. 2011, Eq. 9)."""
     shared = parts.between_readers
     within = max(interaction, 0.0) + parts.error - parts.cov1 - shared
     total = within + r * shared

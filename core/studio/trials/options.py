@@ -1,4 +1,4 @@
-"""The options of a reader trial's plan, in a module without the database, so that commands can list them quickly."""
+"""The options of a reader trial's plan, in a module that loads no database, so that commands can list them quickly."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from core.engine.config import BadConfig, Config, option
 
 RULES = ("centre", "overlap")  # when a mark hits a lesion (analysis.py)
 DESIGNS = {
-    "crossover": "without and with the machine, apart in time; half of the readers begin with it",
-    "sequential": "each case without the machine, then at once with it",
-    "unaided": "without the machine alone",
+    "crossover": "unaided and aided, separated by a wash-out; half of the readers begin aided",
+    "sequential": "each case unaided, then immediately aided",
+    "unaided": "unaided only",
 }
 ARMS = {"crossover": ("unaided", "aided"), "sequential": ("both",), "unaided": ("unaided",)}
 
@@ -53,9 +53,7 @@ class TrialPlan(Config):
         "labels", "Ground truth: imported labels, or the decisions of a panel of readers.", choices=("labels", "panel"),
         label="Ground truth", group="Ground truth and sample size",
     )  # fmt: skip
-    panel: tuple[str, ...] = option(
-        (), "Members of the panel, who have decided on the cases already.", control="hidden"
-    )
+    panel: tuple[str, ...] = option((), "Members of the panel, whose decisions are the ground truth.", control="hidden")
     blind_to: str = option(
         "the machine and each other", "What the panel did not see, as text for the report.", label="Panel blind to"
     )
@@ -82,5 +80,5 @@ class TrialPlan(Config):
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arms that are compared."""
+        """The arms that are compared: `unaided`, and `aided` unless the design is `unaided`."""
         return ("unaided",) if self.design == "unaided" else ("unaided", "aided")

@@ -25,8 +25,8 @@ from core.studio.trials.options import ARMS, TrialPlan
 def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None = None) -> int:
     """Saves a plan as a new trial, or replaces the plan of `trial`; returns the number of the trial.
 
-    Cases and ground truth are fixed as of now. Raises ValueError if an account does not have the role reader, the run
-    has not scored all cases, there are fewer than two cases of each label, or the trial is frozen.
+    Cases and ground truth are fixed at this time. Raises ValueError if an account does not have the role reader, the
+    run is unknown or has not scored all cases, either label has fewer than two cases, or the trial is frozen.
     """
     study_row(store, study)
     for reader in plan.readers:
@@ -139,7 +139,7 @@ def _withdraw(store: Store, trial: int) -> None:
 
 
 def get(store: Store, trial: int) -> dict[str, Any]:
-    """Returns the row of a trial, with its plan as a `TrialPlan`. Raises NotFound if there is none."""
+    """Returns the row of a trial, with its plan as a `TrialPlan`. Raises NotFound for an unknown trial."""
     row = store.one("SELECT * FROM trials WHERE id = ?", [trial])
     if row is None:
         raise NotFound(f"There is no trial {trial}.")
@@ -153,12 +153,12 @@ def of_study(store: Store, study: str) -> list[Row]:
 
 
 def usual() -> dict[str, Any]:
-    """Returns the defaults of a plan."""
+    """Returns the default of each option of a plan, {name: value}."""
     return {f.name: f.default for f in fields(TrialPlan)}
 
 
 def start(store: Store, trial: int, by: str) -> None:
-    """Opens a trial for its readers, who then only see their lists of the study.
+    """Opens a trial for its readers, who from then on see nothing of the study but their lists.
 
     Raises ValueError if one of them takes part in another trial of the study, or no longer has the role reader.
     """
@@ -176,7 +176,7 @@ def start(store: Store, trial: int, by: str) -> None:
 
 
 def close(store: Store, trial: int, by: str) -> None:
-    """Ends a trial: its report can be written, and its readers see the study again. Unread cases stay unread."""
+    """Closes a trial: its report can be written, and its readers see the study again. Unread cases stay unread."""
     with store.write() as db:
         row = get(store, trial)
         if not row["started"] or row["closed"]:
@@ -196,7 +196,7 @@ _PARTS = """SELECT p.id, p.reader, p.number, p.arm, p.session, h.created AS open
 
 
 def progress(store: Store, trial: int) -> list[Row]:
-    """Lists each reader's parts (reading lists): arm, cases, cases that were read, times of opening and end."""
+    """Lists each reader's parts (reading lists): arm, number of cases, number read, times of opening and end."""
     return store.query(_PARTS, [trial])
 
 
@@ -245,9 +245,9 @@ def _later(when: str, days: int) -> str:
 
 
 def open_part(store: Store, trial: int, reader: str) -> int:
-    """Opens the reader's next list, in a random order, and returns the number of the reading session.
+    """Opens the reader's next list, in a random order, and returns the number of its reading session.
 
-    Raises ValueError before the end of the wash-out, or if all lists are read.
+    Raises ValueError before the end of the wash-out or after the last list, NotFound if the reader does not take part.
     """
     with store.write() as db:
         listed = next((row for row in lists_of(store, reader) if row["trial"] == trial), None)

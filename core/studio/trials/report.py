@@ -1,7 +1,7 @@
 """The files of a trial's report: HTML page and PDF, lists for iMRMC and RJafroc, the plan.
 
-Readers are R1, R2, ... and cases 1, 2, ... in the order of the plan; the files contain no names or numbers of the
-studio.
+Page, PDF and lists call the readers R1, R2, ... and the cases 1, 2, ... in the order of the plan. Only plan.json and
+figures.json contain the readers' names; no file contains the studio's case numbers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
 
 
 def bundled(folder: Path) -> bytes:
-    """Packs the files of a folder into one zip."""
+    """Returns a zip of the report's FILES in a folder."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
         for name in FILES:
@@ -64,7 +64,7 @@ def bundled(folder: Path) -> bytes:
 
 
 def lists(store: Store, reads: Reads) -> dict[str, str]:
-    """Writes the lists as CSV, {file: text}: imrmc.csv, truth.csv, fp.csv, tp.csv.
+    """Returns the lists for iMRMC and RJafroc as CSV, {file: text}: imrmc.csv, truth.csv, fp.csv, tp.csv.
 
     imrmc.csv: readerID, caseID, modalityID, score, with the truth as reader -1. truth.csv, fp.csv, tp.csv: the sheets
     TRUTH, FP and TP of RJafroc's workbook. They contain only complete cases, as the analysis does.
@@ -133,7 +133,7 @@ def _with(row: dict | None) -> str:
 
 
 def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
-    """Returns all tables of the report."""
+    """Returns all tables of the report. row: the trial. results: a result of `analysis.figures`."""
     trial_plan = row["plan"]
     codes = [f"R{j + 1}" for j in range(len(results["readers"]))]
     out: list[Table] = [_of_plan(row), _of_flow(results, codes)]

@@ -1,4 +1,4 @@
-"""What a lesion looks like: its outline, where its pixels are read, its tissue and light, how it is blended in."""
+"""The appearance of pasted lesions: outline, deformation, drawn tissue, light, visibility and Poisson blending."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ HARMONICS = 6
 
 
 def outline(u: np.ndarray, irregularity: float) -> np.ndarray:
-    """Turns uniform draws (..., 2 * HARMONICS) into amplitudes (..., 2, HARMONICS) of the outline's radius.
+    """Converts uniform draws u (..., 2 * HARMONICS) to amplitudes (..., 2, HARMONICS) of an irregular outline's radius.
 
-    They are cosine amplitudes a and sine amplitudes b. The radius, (1 + sum_j a_j cos j t + b_j sin j t) divided by
+    These are cosine amplitudes a and sine amplitudes b. The radius, (1 + sum_j a_j cos j t + b_j sin j t) divided by
     (1 + sum_j sqrt(a_j^2 + b_j^2)), keeps a blob in its box; amplitudes that fall as 1 / (1 + j) keep it in one piece.
     """
     fall = 0.45 * irregularity / (1 + np.arange(1, HARMONICS + 1, dtype=np.float32))
@@ -27,9 +27,9 @@ def outline(u: np.ndarray, irregularity: float) -> np.ndarray:
 
 
 def depth(v: Tensor, u: Tensor, outlines: Tensor, shapes: Mapping[str, Which]) -> Tensor:
-    """Computes how deep each pixel lies in its lesion, (L, H, W): 1 in the middle, 0 on the outline, negative outside.
+    """Computes the depth of each pixel in its lesion, (L, H, W): 1 in the centre, 0 on the outline, negative outside.
 
-    v (L, H), u (L, W): box coordinates, -1..1 inside; outlines (L, 2, HARMONICS); shapes: the lesions with each shape.
+    v (L, H), u (L, W): box coordinates, -1 to 1 inside; outlines: see `outline`; shapes: the lesions of each shape.
     """
     v, u = v[:, :, None], u[:, None, :]
     deep = torch.empty(len(v), v.shape[1], u.shape[2], dtype=v.dtype, device=v.device)
@@ -60,7 +60,7 @@ def _radius(v: Tensor, u: Tensor, r: Tensor, waves: Tensor) -> Tensor:
 
 
 def coverage(depth: Tensor, softness: Tensor) -> Tensor:
-    """Turns depth (L, H, W) into alpha in [0, 1], rising smoothly over softness (L,); a step if that is 0."""
+    """Converts depth (L, H, W) to alpha in [0, 1], which rises smoothly over softness (L,), or abruptly if it is 0."""
     soft = softness.view(-1, 1, 1)
     ramp = (depth / soft.clamp(min=1e-6)).clamp_(0, 1)
     ramp = ramp * ramp * (3 - 2 * ramp)
@@ -76,7 +76,7 @@ REACH = 0.7  # radius of a control point's lens, of half the patch's side
 
 
 def deform(group: Group) -> tuple[Tensor, Tensor]:
-    """Computes where each pixel of a group's windows is read, v and u (L, W, W): bulge, then fisheye, then wave."""
+    """Returns the source coordinates v, u (L, W, W) of each window pixel of a group after bulge, fisheye and wave."""
     lesions = group.lesions
     size = (-1, group.window, group.window)
     v, u = group.v[:, :, None].expand(size).contiguous(), group.u[:, None, :].expand(size).contiguous()
@@ -93,10 +93,10 @@ def deform(group: Group) -> tuple[Tensor, Tensor]:
 
 
 def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
-    """Puts a lens at each control point: points (L, c, 2) as (v, u); strength (L, c) in 0..0.95, 0 leaves all in place.
+    """Magnifies around each control point: points (L, c, 2) as (v, u); strength s (L, c), 0 (no effect) to 0.95.
 
     A pixel at distance r from a point (in units of REACH) is read at r (1 - s (1 - r^2)): magnified at the point,
-    unchanged from r = 1 on, and never folded for s < 1. The lenses are applied one after another.
+    unchanged from r = 1 on, and never folded for s < 1. The control points are applied one after another.
     """
     for at, s in zip(points[..., None, None].unbind(1), strength[..., None, None].unbind(1), strict=True):
         dv, du = v - at[:, 0], u - at[:, 1]
@@ -106,9 +106,9 @@ def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Ten
 
 
 def wave(v: Tensor, u: Tensor, points: Tensor, lengths: Tensor, amplitude: Tensor) -> tuple[Tensor, Tensor]:
-    """Shifts rows sideways along a wave: points (L, c, 2), lengths (L, c) in box units, amplitude (L,) in sides.
+    """Shifts rows sideways along a wave: points (L, c, 2), wavelengths (L, c) in box units, amplitude (L,) in sides.
 
-    Each control point sets phase and wavelength near its own height, with weights exp(-(v - v_i)^2 / 0.18):
+    Each control point sets phase and wavelength near its height v_i, with weights w_i = exp(-(v - v_i)^2 / 0.18):
     u + 2 A sum_i w_i sin(2 pi (v - v_i) / lambda_i) / sum_i w_i.
     """
     away = v[:, None] - points[:, :, 0, None, None]
@@ -120,7 +120,7 @@ def wave(v: Tensor, u: Tensor, points: Tensor, lengths: Tensor, amplitude: Tenso
 
 
 def bulge(v: Tensor, u: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
-    """Magnifies the whole lesion by a lens of radius one at its middle; strength (L,) in 0..0.95."""
+    """Magnifies the lesion around its centre, up to radius 1 in box coordinates; strength (L,), 0 to 0.95."""
     pull = 1 - (1 - v * v - u * u).clamp_(min=0) * strength.view(-1, 1, 1)
     return v * pull, u * pull
 
@@ -132,9 +132,9 @@ OCTAVES = (3, 6, 12)  # cells across a patch, each octave half as strong as the 
 
 
 def drawn(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) -> Tensor:
-    """Draws tissue (L, 3, H, W): the colour `base` (L, 3) of its surroundings, mottled by noise of three octaves.
+    """Draws tissue (L, 3, H, W) of the colour `base` (L, 3), mottled by noise of three octaves.
 
-    seed, contrast (L,); v, u (L, H, W): where the noise is read, in box coordinates.
+    seed, contrast: (L,). v, u: (L, H, W), box coordinates at which the noise is read.
     """
     mottle, grid = torch.zeros_like(v)[:, None], torch.stack([u, v], -1)
     # knots by hashing, the same on every device; those of all octaves at once, which lie along the diagonal
@@ -149,16 +149,16 @@ def drawn(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) ->
 
 
 def other_modality(patch: Tensor, tone: Tensor) -> Tensor:
-    """Imitates another modality: reorders channels, and inverts half of the patches. tone: uniform draws (L, 4)."""
+    """Imitates another modality: shuffles the channels and inverts half of the patches. tone: draws (L, 4)."""
     order = tone[:, :3].argsort(1)[:, :, None, None].expand_as(patch)
     patch = patch.gather(1, order)
     return torch.where((tone[:, 3] < 0.5)[:, None, None, None], 1 - patch, patch)
 
 
 def shade(v: Tensor, u: Tensor, strength: Tensor, angle: Tensor) -> Tensor:
-    """Computes light on a dome, a factor (L, 1, H, W): brighter towards `angle` (L,) and at the top, darker at the rim.
+    """Computes the light on a dome as a factor (L, 1, H, W): brighter towards `angle` (L,) and in the centre.
 
-    v (L, H), u (L, W): box coordinates; strength (L,).
+    v (L, H), u (L, W): box coordinates; strength (L,); angle: in radians.
     """
     v, u = v[:, None, :, None], u[:, None, None, :]
     s, a = strength.view(-1, 1, 1, 1), angle.view(-1, 1, 1, 1)
@@ -167,11 +167,11 @@ def shade(v: Tensor, u: Tensor, strength: Tensor, angle: Tensor) -> Tensor:
 
 
 def strengthen(under: Tensor, patch: Tensor, cover: Tensor, contrast: float, area: int) -> Tensor:
-    """Makes invisible lesions brighter or darker, by no more than is needed, because A_n must show n lesions.
+    """Returns patches in which invisible lesions are just bright or dark enough to be visible: A_n must show n lesions.
 
-    A lesion is visible if it changes the mean of the channels by `contrast` in `area` pixels. It is mixed with white or
-    black, whichever takes the smaller share.
-    under, patch (L, 3, W, W): the image, and what is blended in, both in [0, 1]; cover (L, 1, W, W). Returns the patch.
+    A lesion is visible if it changes the channels by `contrast` on average in `area` pixels. Otherwise it is mixed with
+    white or black, whichever takes the smaller share, unless this cannot make it visible.
+    under, patch: (L, 3, W, W) in [0, 1], the image and the pixels to blend in. cover: (L, 1, W, W), their weights.
     """
     cover = cover[:, 0]
     shows = (cover * (patch - under).abs().mean(1) >= contrast).sum((1, 2)) >= area
@@ -193,10 +193,10 @@ LEAST = 6  # pixels; the coarsest level of the guess
 
 
 def membrane(rim: Tensor, inside: Tensor) -> Tensor:
-    """Computes the harmonic function within `inside` that continues `rim` from outside.
+    """Fills the pixels `inside` with the harmonic function that continues the values of `rim` around them.
 
-    rim (L, C, H, W): values outside; inside bool (L, H, W): where values are computed. Laplace's equation is solved by
-    a few conjugate gradient steps from a coarse-to-fine guess. The edge of the window is repeated beyond it.
+    rim: (L, C, H, W). inside: bool (L, H, W). Laplace's equation is solved approximately, by a few conjugate gradient
+    steps from a coarse-to-fine guess; windows are extended by repeating their edges. Returns (L, C, H, W).
     """
     hole = inside[:, None].to(rim.dtype)
     field = torch.where(inside[:, None], _guess(rim, hole), rim)
@@ -236,9 +236,9 @@ def _guess(rim: Tensor, hole: Tensor) -> Tensor:
 
 
 def poisson(under: Tensor, over: Tensor, inside: Tensor) -> Tensor:
-    """Joins the gradients of `over` within `inside` to the values of `under` around it.
+    """Blends `over` into `under` in the pixels `inside`, with the gradients of `over` and no visible seam.
 
-    This is seamless cloning (Perez et al. 2003). The solution is `over` plus the membrane spanned by `under - over` on
-    the rim.
+    This is seamless cloning (Perez et al. 2003). under, over: (L, C, H, W). inside: bool (L, H, W). The result is the
+    sum of `over` and the `membrane` of `under - over`.
     """
     return over + membrane(under - over, inside)

@@ -1,7 +1,7 @@
-"""MedMix with real donors: lesions that readers marked, cut along their outlines and pasted with a soft edge.
+"""MedMix with real lesions that readers annotated, cut along their outlines and pasted with a soft edge.
 
-`pasted` handles one image and looks for a place whose surroundings resemble the lesion's; detectors that learn from
-marks use it. `MedMix` cuts lesions from `MarkedLesions` for the donor `marked` and pastes them at random places.
+`pasted` handles one image and selects a place whose surroundings resemble the lesion's; detectors that learn from
+annotations use it. `MedMix` cuts lesions from `MarkedLesions` for the donor `marked` and pastes them at random places.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MATCH = (0.5, 1.0)  # how far the lesion takes on the colour of its new place
 
 @dataclass
 class MarkedLesions:
-    """M connected lesions that readers marked in images (N, 3, S, S).
+    """M connected lesions that readers annotated in images (N, 3, S, S).
 
     image (M,): the index of each lesion's image; alpha (M, S, S): 1 inside, with a soft edge; boxes long (M, 4): y0,
     x0, h, w around each lesion and its edge; around (M, 3): the mean colour around all lesions of its image.
@@ -41,7 +41,7 @@ class MarkedLesions:
 
     @classmethod
     def of(cls, images: np.ndarray, masks: np.ndarray, device: torch.device) -> MarkedLesions | None:
-        """Finds the lesions of images uint8 (N, S, S, 3), masks (N, S, S), 1 inside; None if none has LEAST pixels."""
+        """Returns the lesions in images uint8 (N, S, S, 3) with masks (N, S, S); None if none has LEAST pixels."""
         side = masks.shape[-1]
         rows: list[tuple[int, np.ndarray, list[int], np.ndarray]] = []
         for number, (image, mask) in enumerate(zip(images, masks, strict=True)):
@@ -67,7 +67,7 @@ class MarkedLesions:
         )
 
     def to(self, device: torch.device) -> MarkedLesions:
-        """Returns the same lesions with images, alpha and around on `device`."""
+        """Returns a copy whose images, alpha and around are on `device`."""
         moved_fields = {name: getattr(self, name).to(device) for name in ("images", "alpha", "around")}
         return replace(self, **moved_fields)
 
@@ -75,12 +75,12 @@ class MarkedLesions:
 def pasted(
     under: np.ndarray, roi: np.ndarray | None, donor: np.ndarray, mask: np.ndarray, draw: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pastes the donor's lesion into the image `under`; returns the image and the mask of where the lesion is now.
+    """Pastes the lesion `mask` of the image `donor` into the image `under`; returns the new image and its mask.
 
-    under, donor uint8 (S, S, 3); roi, mask uint8 (S, S), 1 inside. The lesion is cut along its mask. Of up to TRIES
-    random places where most of it is inside roi, the one with the most similar surroundings is used. The lesion's
-    colour is shifted towards the colour there, and its edge is soft. The image is not changed if the lesion has fewer
-    than LEAST pixels or if no place fits.
+    under, donor: uint8 (S, S, 3); roi, mask: uint8 (S, S), 1 inside. The lesion is cut along its mask. Of up to TRIES
+    random places where at least 80 % of it is inside roi, the place with the most similar surroundings is used. The
+    lesion's colour is shifted towards the colour there, and its edge is soft. The image is not changed, and the mask
+    empty, if the lesion has fewer than LEAST pixels or if no place fits.
     """
     side = len(under)
     lesion_ring = _around(donor, mask)

@@ -2,7 +2,7 @@
 
 `Draws` are uniform numbers in [0, 1), one named field for each decision; their layout does not depend on the settings.
 With the same seed a lesion therefore keeps its place and kind while a setting is changed (a slider on the page), and
-CPU and GPU get the same lesions. `read_draws` converts the numbers to `Lesions`, as a configuration says.
+CPU and GPU get the same lesions. `read_draws` converts the numbers to `Lesions` according to a configuration.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _COLUMNS = {
 
 @dataclass
 class Draws:
-    """Uniform random numbers in [0, 1) for k lesions in each of T images; the names in WIDTHS are attributes, too."""
+    """Uniform random numbers in [0, 1) for k lesions in each of T images; each name in WIDTHS is an attribute too."""
 
     paste_place: np.ndarray  # (T, k, CANDIDATES, 2) where it is pasted
     cut_place: np.ndarray  # (T, k, CANDIDATES, 2) where it is cut
@@ -77,7 +77,7 @@ class Draws:
 
     @classmethod
     def draw(cls, images: int, k: int, generator: torch.Generator) -> Draws:
-        """Draws the numbers for `images` images with a few large calls."""
+        """Draws the numbers for `k` lesions in each of `images` images, in a few large calls."""
         shapes = (CANDIDATES, 2), (CANDIDATES, 2), (_ENDS[-1],), (POINTS, 4)
         paste_place, cut_place, even, points = (torch.rand(images, k, *s, generator=generator).numpy() for s in shapes)
         seed = torch.randint(2**31 - 1, (images, k), generator=generator).numpy()
@@ -85,12 +85,12 @@ class Draws:
 
     @staticmethod
     def stack(several: Sequence[Draws]) -> Draws:
-        """Combines n Draws of the same T images, with the n Draws of an image adjacent: (T n, k, ...)."""
+        """Combines n Draws of T images each into one of T n images, in which the n draws of an image are adjacent."""
         joined = {f.name: np.stack([getattr(d, f.name) for d in several], 1) for f in fields(Draws)}
         return Draws(**{name: numbers.reshape(-1, *numbers.shape[2:]) for name, numbers in joined.items()})
 
     def pick(self, *rows: np.ndarray) -> Draws:
-        """Returns the numbers of lesions, by image and slot, (L,) each, or of whole images, by image only."""
+        """Returns the numbers of L lesions, given images and slots (L,), or of all lesions of the given images."""
         return Draws(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
@@ -108,10 +108,10 @@ def read_draws(
 ) -> Lesions[np.ndarray]:
     """Converts draws to the lesions of T images, on the CPU, sorted by layer and then from large to small.
 
-    image (T,): the image of the batch from which each of the T is made; counts (T,): its number of lesions.
+    image (T,): index in the batch of the image from which each output is made; counts (T,): numbers of lesions.
     batch, side: number of images in the batch, and their side in pixels; roi (batch, side, side), 1 inside.
     pool: number of images of another study; pool_roi (pool, side, side): their regions of interest.
-    marked: boxes (M, 4) of the lesions that readers marked; they are pasted at their own size.
+    marked: boxes (M, 4) of the lesions that readers annotated, which are pasted at their original size.
     """
     sampler, real = RoiSampler(roi, side), marked if marked is not None and len(marked) else None
     least = max(LEAST, math.ceil(2.6 * config.shown[1] ** 0.5))  # about half of an outline's pixels show

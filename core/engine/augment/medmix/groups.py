@@ -1,6 +1,6 @@
 """Groups of lesions of similar size that are painted at once, each in a small square window of its image.
 
-Which lesions each painting step changes is determined here, on the CPU, so that no GPU has to be waited for.
+The lesions that each painting step changes are determined here, on the CPU, to avoid waiting for a GPU.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Which = Tensor | slice | None  # an index that selects some of L lesions; None s
 
 @dataclass
 class Group:
-    """L lesions of one layer, each in a window of `window` x `window` pixels (W) that holds its box.
+    """L lesions of one layer, each in a window of W x W pixels, W = `window`, that contains the lesion's box.
 
-    rows, cols (L, W) long: the window's pixels, counted from the box's corner; v, u (L, W): the same in -1..1 over the
-    box. top, left (L,) long: where the window begins in the image. crop: side in pixels that any source box fits in.
-    The fields of type Which say which lesions a painting step changes.
+    rows, cols: long (L, W), the window's pixels relative to the box's corner. v, u: (L, W), the same from -1 to 1 over
+    the box. top, left: long (L,), the window's corner in the image. crop: side in pixels of a square that fits every
+    source box. The fields of type Which select the lesions that a painting step changes.
     """
 
     lesions: Lesions[Tensor]  # on the images' device
@@ -50,7 +50,7 @@ class Group:
     poisson: Which
 
     def inside(self) -> Tensor:
-        """Marks the pixels of each lesion's box: bool (L, W, W)."""
+        """Returns a mask of each lesion's box in its window: bool (L, W, W)."""
         _, _, h, w = self.lesions.box.T[:, :, None]
         rows, cols = (self.rows >= 0) & (self.rows < h), (self.cols >= 0) & (self.cols < w)  # (L, W)
         inside: Tensor = rows[:, :, None] & cols[:, None]
@@ -58,7 +58,7 @@ class Group:
 
 
 def groups(lesions: Lesions[np.ndarray], side: int, budget: int, device: torch.device) -> Iterator[Group]:
-    """Splits lesions (on the CPU, sorted as by `read_draws`) into groups of about `budget` pixels, on `device`."""
+    """Yields groups of about `budget` pixels, on `device`, from lesions on the CPU as sorted by `read_draws`."""
     flags = _touched(lesions)
     extent, cut = lesions.box[:, 2:].max(1, initial=0), lesions.source[:, 2:].max(1, initial=0)
     ends = np.flatnonzero(np.diff(lesions.layer, append=-1)) + 1
@@ -117,7 +117,7 @@ def _group(lesions: Lesions[Tensor], window: int, crop: int, side: int, which: d
 
 
 def read(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Tensor:
-    """Reads windows (L, C, W, W) of x (B, C, S, S), each from an image, at a top row and a left column, all (L,)."""
+    """Reads windows (L, C, W, W) of x (B, C, S, S), W = `window`, at image indices and corners top, left, each (L,)."""
     if x.device.type == "cpu":  # slice by slice: seven times as fast there as by index, and the same
         pixels = x.numpy()
         return torch.from_numpy(np.stack([pixels[at] for at in _slices(image, top, left, window)]))
@@ -125,7 +125,7 @@ def read(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Te
 
 
 def add(x: Tensor, image: Tensor, top: Tensor, left: Tensor, values: Tensor) -> None:
-    """Adds windows (L, C, W, W) to contiguous x (B, C, S, S) in place; where windows overlap, all but one are 0."""
+    """Adds windows `values` (L, C, W, W) to contiguous x (B, C, S, S) in place; all but one must be 0 in overlaps."""
     if x.device.type == "cpu":
         pixels = x.numpy()
         for at, value in zip(_slices(image, top, left, values.shape[-1]), values.numpy(), strict=True):
@@ -156,7 +156,7 @@ A = TypeVar("A", np.ndarray, Tensor)
 
 @dataclass
 class Lesions(Generic[A]):
-    """Parameters of L lesions; every field has L rows: arrays when they are drawn, tensors when they are painted.
+    """The parameters of L lesions, L rows in every field: arrays when they are drawn, tensors when they are painted.
 
     Boxes are y0, x0, h, w in pixels (int64). Coordinates v (down), u (right) within a lesion's box run from -1 to 1.
     """
@@ -193,7 +193,7 @@ class Lesions(Generic[A]):
         return len(self.target)
 
     def pick(self, rows: A | slice) -> Lesions[A]:
-        """Returns the lesions of these rows."""
+        """Returns the lesions with the given indices."""
         if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
             return self
         return Lesions(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})

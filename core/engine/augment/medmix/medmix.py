@@ -1,13 +1,13 @@
 """MedMix: turns normal images into class A_n by pasting n lesions that are cut from the minibatch (Sec. MedMix).
 
-    draw    everything random, for the whole batch at once, on the CPU (draws.py)
-    cut     a patch of another image, read through the fisheye and the wave (appearance.py)
+    draw    all random numbers, for the whole batch at once, on the CPU (draws.py)
+    cut     a patch of another image, deformed by fisheye and wave (appearance.py)
     colour  jitter, as one affine map of RGB, and noise (augment/colour.py)
-    place   the outline and the region of interest: how much of each pixel is lesion (appearance.py)
-    blend   opaque, translucent or joined by gradients (appearance.py)
+    place   outline and region of interest: the share of the lesion in each pixel (appearance.py)
+    blend   opaque, translucent or Poisson blending (appearance.py)
 
-L lesions of similar size are painted at once, each in a window of W x W pixels that holds its box. Which lesions a step
-changes is known on the CPU, so that nothing here waits for the images' device.
+L lesions of similar size are painted at once, each in a window of W x W pixels that contains its box. Which lesions a
+step changes is determined on the CPU, so that this code never waits for the images' device.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _BUDGET = {"cpu": 2**15}
 
 @STRONG.register("medmix", title="MedMix", section="Sec. MedMix")
 class MedMix(Strong):
-    """MedMix as a strong augmentation: A_n has n pasted lesions.
+    """MedMix as a strong augmentation, which pastes n lesions for class A_n.
 
-    pool (M, 3, S, S) in [0, 1]: another study's images, for the donor `foreign`. pool_roi (M, S, S), 1 inside: where in
-    them lesions may be cut. marked: lesions that readers marked, for the donor `marked`.
+    pool: (M, 3, S, S) in [0, 1], another study's images, for the donor `foreign`. pool_roi: (M, S, S), 1 where lesions
+    may be cut from the pool. marked: lesions that readers annotated, for the donor `marked`.
     """
 
     Config = MedMixConfig
@@ -64,17 +64,17 @@ class MedMix(Strong):
         self.pool, self.pool_roi, self.marked = pool, pool_roi, marked
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Puts n lesions into each image of x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k. A_0 is x, untouched.
+        """Pastes n lesions into each image of x (B, 3, S, S) in [0, 1]; n: an int or long (B,), 0 to k. A_0 is x.
 
-        roi (B, S, S), 1 inside, best on the CPU: the CPU has to wait once for a region on a GPU.
-        Raises ValueError if n > k.
+        roi: (B, S, S), 1 inside, preferably on the CPU, which otherwise waits for the GPU.
+        Raises ValueError if n or x is invalid, or if the pool or marked images have another size.
         """
         counts = self.counts(n, x)
         draws = Draws.draw(len(x), self.k, generator)
         return self._mix(x, torch.arange(len(x)), counts, draws, roi)
 
     def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Makes the same images as `Strong.classes` from the same draws, but paints all classes together."""
+        """Makes all classes A_0 to A_k of each image like `Strong.classes`, but paints all of them together."""
         several = [Draws.draw(len(x), self.k, generator) for _ in range(k)]
         draws = Draws.stack([several[0], *several])  # A_0 has no lesions: its draws are not looked at
         image, counts = torch.arange(len(x)).repeat_interleave(k + 1), torch.arange(k + 1).repeat(len(x))
@@ -120,7 +120,7 @@ def paint(
     images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions[np.ndarray], roi: Tensor | None, pool: Tensor | None,
     marked: MarkedLesions | None = None, shown: tuple[float, int] = (0.0, 0),
 ) -> None:  # fmt: skip
-    """Paints `lesions` into images (T, 3, S, S) and alpha (T, S, S), in place; donors are read from x.
+    """Paints `lesions` into images (T, 3, S, S) and alpha (T, S, S), in place; lesions are cut from x, pool or marked.
 
     x (B, 3, S, S), roi (B, S, S), pool (M, 3, S, S), all on one device. shown: see `MedMixConfig.shown`.
     """
@@ -158,7 +158,7 @@ def appearance(
 ) -> Tensor:
     """Computes the pixels (L, 3, W, W) of each lesion of a group before it is blended in.
 
-    grey bool (L,): whether it goes into a grey image, and so must be grey. v, u (L, W, W): where donors are read.
+    grey: bool (L,), whether a lesion's target image is grey. v, u: (L, W, W), source coordinates of each pixel.
     """
     lesions, r = group.lesions, group.match
     patch = cut(x, pool, marked, group, v, u)  # (L, 3, W, W)
@@ -191,7 +191,7 @@ def appearance(
 
 
 def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Group, v: Tensor, u: Tensor) -> Tensor:
-    """Reads the donors' patches (L, 3, W, W) bilinearly at box coordinates v, u (L, W, W), inside the source."""
+    """Samples the donors' patches (L, 3, W, W) bilinearly at source box coordinates v, u (L, W, W), -1 to 1."""
     lesions, crop = group.lesions, group.crop
     top, left, grid = _crops(lesions.source, crop, x.shape[-1], v, u)
     donor = read(x, lesions.donor.clamp(0, len(x) - 1), top, left, crop)  # (L, 3, crop, crop)
@@ -209,7 +209,7 @@ def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Gro
 
 
 def own_outline(marked: MarkedLesions, group: Group, r: Tensor | slice, v: Tensor, u: Tensor) -> Tensor:
-    """Computes how much of each pixel is lesion, (R, W, W), for the marked lesions r of a group, warped alike."""
+    """Samples the alpha (R, W, W) of the marked lesions r of a group at the same coordinates as their pixels."""
     lesions, crop = group.lesions.pick(r), group.crop
     top, left, grid = _crops(lesions.source, crop, marked.alpha.shape[-1], v[r], u[r])
     alpha = read(marked.alpha[:, None], lesions.donor, top, left, crop)
@@ -232,5 +232,5 @@ def _within(at: Tensor, start: Tensor, length: Tensor, origin: Tensor, crop: int
 
 
 def mean(patch: Tensor, box: Tensor) -> Tensor:
-    """Computes the mean colour (L, 3) of patch (L, 3, W, W) over box (L, 1, W, W), 1 inside."""
+    """Computes the mean colour (L, 3) of each patch (L, 3, W, W) over its box (L, 1, W, W), 1 inside."""
     return (patch * box).sum((2, 3)) / box.sum((2, 3))

@@ -1,8 +1,8 @@
 """MedMix as the paper describes it (Sec. MedMix), one image and one lesion at a time. Read this first.
 
-The batched version (`medmix.py`) does the same for a whole minibatch, and equals this to 1e-5 with the same drawn
-parameters: tests/engine/augment/medmix/test_medmix.py. Blending by gradients, drawn textures and made-up modalities,
-which we added to the paper's cut and paste, are in `appearance.py` only.
+The batched version (`medmix.py`) does the same for a whole minibatch, and equals this one up to 1e-5 for the same drawn
+parameters (tests/engine/augment/medmix/test_medmix.py). Poisson blending, drawn textures and imitated modalities, which
+we added to the paper's cut and paste, are in `appearance.py` only.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ YIQ = np.array([LUMA, (0.595716, -0.274453, -0.321263), (0.211456, -0.522591, 0.
 def medmix(
     D: Array, i: int, lesions: Iterable[Any], roi: Array | None = None, shown: tuple[float, int] = (0.0, 0)
 ) -> tuple[Array, Array]:
-    """Turns x = D[i] of a minibatch D (B, 3, S, S) into x^(n) (3, S, S) of class A_n; returns it and its alpha (S, S).
+    """Turns x = D[i] of a minibatch D (B, 3, S, S) into x^(n) of class A_n; returns x^(n) (3, S, S), alpha (S, S).
 
-    lesions: the n drawn lesions in order, each with the fields of `groups.Lesions`. roi (S, S): 1 inside.
-    shown: by how much, in how many pixels, a lesion must change the image (ours; the class would be false otherwise).
+    lesions: the n drawn lesions in order, each with the fields of `groups.Lesions`. roi: (S, S), 1 inside. shown: the
+    change (0 to 1) and number of pixels that a lesion must reach to be visible (not in the paper).
     """
     x, alpha = D[i].copy(), np.zeros(D.shape[2:])
     for a in lesions:
@@ -43,7 +43,7 @@ def medmix(
 
 
 def deform(v: Array, u: Array, a: Any) -> tuple[Array, Array]:
-    """Computes where each pixel of the box is read: a bulge, the fisheye of each control point, the horizontal wave."""
+    """Returns the coordinates at which pixels (v, u) are read: after bulge, fisheye of each point, horizontal wave."""
     pull = 1 - a.bulge * (1 - v * v - u * u).clip(0)
     v, u = v * pull, u * pull
     for (pv, pu), strength in zip(a.points, a.fisheye, strict=True):
@@ -55,7 +55,7 @@ def deform(v: Array, u: Array, a: Any) -> tuple[Array, Array]:
 
 
 def cut(donor: Array, box: Sequence[int], v: Array, u: Array) -> Array:
-    """Reads the donor (3, S, S) bilinearly at (v, u), which run from -1 to 1 over its box (y0, x0, h, w)."""
+    """Samples the donor (3, S, S) bilinearly at (v, u), which run from -1 to 1 over the box (y0, x0, h, w)."""
     y0, x0, h, w = (int(t) for t in box)
     y, x = ((v + 1) / 2 * h - 0.5).clip(0, h - 1), ((u + 1) / 2 * w - 0.5).clip(0, w - 1)
     i, j = y.astype(int), x.astype(int)
@@ -67,7 +67,7 @@ def cut(donor: Array, box: Sequence[int], v: Array, u: Array) -> Array:
 
 
 def transform(patch: Array, home: Array, v: Array, u: Array, a: Any) -> Array:
-    """Applies colour jitter and Gaussian noise; ours: matches the colour of the new place, adds light from one side."""
+    """Applies colour jitter, noise and (not in the paper) matching to the colour of `home` and light from one side."""
     patch = patch + a.match * (home.mean((1, 2)) - patch.mean((1, 2)))[:, None, None]
     patch = jitter(patch, a.jitter, range(4))
     light = math.cos(a.light) * u + math.sin(a.light) * v
@@ -78,7 +78,7 @@ def transform(patch: Array, home: Array, v: Array, u: Array, a: Any) -> Array:
 
 
 def outline(v: Array, u: Array, a: Any) -> Array:
-    """Computes how much of each pixel is lesion, 0..1, by its depth within a rectangle, an ellipse or a ragged blob."""
+    """Computes alpha, 0 to 1, from each pixel's depth inside a rectangle, an ellipse or an irregular blob."""
     r, theta = np.hypot(u, v), np.arctan2(v, u)
     if a.shape == 0:
         depth = 1 - np.maximum(abs(u), abs(v))
@@ -93,7 +93,7 @@ def outline(v: Array, u: Array, a: Any) -> Array:
 
 
 def strengthen(under: Array, patch: Array, cover: Array, contrast: float, area: int) -> Array:
-    """Mixes a lesion that shows in fewer than `area` pixels with white or black, by no more than is needed."""
+    """Mixes a lesion that is visible in fewer than `area` pixels with just enough white or black to be visible."""
     if (cover * abs(patch - under).mean(0) >= contrast).sum() >= area:
         return patch
     needed: dict[int, list[float]] = {1: [], 0: []}  # white, black
@@ -106,7 +106,7 @@ def strengthen(under: Array, patch: Array, cover: Array, contrast: float, area: 
 
 
 def jitter(patch: Array, factors: Sequence[float], order: Iterable[int]) -> Array:
-    """Changes brightness, contrast, saturation and hue of a patch (3, H, W) in this order, without clamping."""
+    """Applies brightness (0), contrast (1), saturation (2) and hue (3) to a patch (3, H, W) in `order`, unclamped."""
     for which in order:
         f, grey = float(factors[which]), np.tensordot(LUMA, patch, 1)
         if which == 0:
@@ -123,7 +123,7 @@ def jitter(patch: Array, factors: Sequence[float], order: Iterable[int]) -> Arra
 
 
 def normal(seed: int, row: Array, column: Array, channel: int) -> Array:
-    """Computes standard normal noise as a function of seed, place and channel: integers are hashed, then Box-Muller."""
+    """Computes standard normal noise as a function of seed, position and channel: integer hash, then Box-Muller."""
     key = _mix(seed * 0x9E3779B1 + channel + 1)
     first = _mix(key ^ _mix((row & 0xFFFF) * 0x10000 + (column & 0xFFFF)))
     radius = np.sqrt(-2 * np.log((first + 0.5) / 2**32))

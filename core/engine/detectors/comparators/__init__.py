@@ -1,1 +1,1 @@
-"""Detectors that the paper compares PMSACL with, one per file; `nets.py` is what they share."""
+"""Detectors that the paper compares PMSACL with; `nets.py` holds the code that they share."""

@@ -97,7 +97,7 @@ class DAE(NetDetector):
 
 @dataclass(frozen=True)
 class MSSSIMConfig(NetConfig):
-    """Options of the MS-SSIM auto-encoder. rho: share of L1 in the loss; the rest is 1 - MS-SSIM. window: in pixels."""
+    """Options of the MS-SSIM auto-encoder. rho: weight of L1; 1 - MS-SSIM has 1 - rho. window: side in pixels."""
 
     lr: float = 1e-4
     rho: float = 0.15
@@ -130,8 +130,8 @@ class MSSSIMTraining(NetTraining):
 class MSSSIMAutoEncoder(NetDetector):
     """The auto-encoder with an MS-SSIM loss: IGD without its classifier and its critic (Chen et al. 2021, Eq. 3).
 
-    The PMSACL paper cites IGD's paper for it. Loss weights and windows are IGD's; it is trained from random weights on
-    whole images only.
+    The PMSACL paper cites IGD's paper as its source. Loss weights and windows are IGD's. The networks are trained from
+    random weights, on whole images only.
 
     Score: the loss, or in a region of interest the mean of the residual map.
     """

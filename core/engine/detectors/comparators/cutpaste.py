@@ -1,6 +1,6 @@
 """CutPaste (Li et al. 2021, "CutPaste: Self-Supervised Learning for Anomaly Detection and Localization").
 
-A network learns to classify three classes: the image, and the image after CutPaste or CutPaste-Scar (3-way, Sec. 2.3).
+A network learns to distinguish an image, the image after CutPaste, and the image after CutPaste-Scar (3-way, Sec. 2.3).
 A Gaussian is then fitted to the features of normal images; an image's score is its Mahalanobis distance, which is the
 negative log density up to constants. The map is Grad-CAM of that distance (Sec. 4.2 of the paper shows it for whole
 images). Our choices: one hidden layer in the head, and a shrunk covariance, because few images give a singular one.
@@ -35,8 +35,8 @@ class CutPasteConfig(NetConfig):
     """Options of CutPaste.
 
     momentum, weight_decay: settings of SGD (0.9 and 3e-5), whose learning rate follows a cosine. latent: width of the
-    head. whole_jitter: whether the whole images of all three classes are colour-jittered as well, as in released code.
-    unit: whether features are normalised to length 1, as in released code.
+    head. whole_jitter: whether the whole images of all three classes are colour-jittered as well, as in public
+    implementations. unit: whether features are normalised to length 1, as in public implementations.
     """
 
     steps: int = 65_536
@@ -192,7 +192,7 @@ def cut_paste_scar(x: Tensor, draws: torch.Generator) -> Tensor:
 
 
 def jittered(x: Tensor, draws: torch.Generator) -> Tensor:
-    """Applies colour jitter to x (B, 3, S, S); grey images stay grey."""
+    """Applies random colour jitter to x (B, 3, S, S) in [0, 1]; grey images stay grey."""
     factors = torch.from_numpy(jitter_factors(torch.rand(len(x), 4, generator=draws).numpy(), JITTER))
     torch.rand(len(x), 4, generator=draws)  # not used, so that what follows from a seed stays
     return apply_colour(x, *colour_map(to_device(factors, x.device), grey_images(x)), x.mean((2, 3))).clamp(0, 1)

@@ -86,9 +86,9 @@ class ADGAN(NetDetector):
     """ADGAN (Liu et al. 2020, "Photoshopping Colonoscopy Video Frames"), a dual GAN.
 
     One generator maps codes to images, the other images to codes; one critic judges the images, another the codes, and
-    a cycle through both generators must reconstruct its input. An image with a lesion is reconstructed without it. The
-    PMSACL paper says only "two generators and two discriminators"; critics with gradient penalty, layers, Adam and the
-    weight of the cycle loss are our choices.
+    a cycle through both generators must reconstruct its input. Lesions are not reconstructed, as normal images have
+    none. The PMSACL paper says only "two generators and two discriminators"; critics with gradient penalty, layers,
+    Adam and the weight of the cycle loss are our choices.
 
     Score: mean absolute difference between an image and its reconstruction.
     """
@@ -110,8 +110,8 @@ class ADGAN(NetDetector):
 class FAnoGANConfig(NetConfig):
     """Options of f-AnoGAN.
 
-    steps: number of steps, of the WGAN and the encoder together. gan: share of the steps for the WGAN. penalty: weight
-    of the gradient penalty (10). critic_steps: steps of the critic per step of the generator (5). kappa: weight of the
+    steps: steps of WGAN and encoder together. gan: share of these steps for the WGAN. penalty: weight of the gradient
+    penalty (10). critic_steps: steps of the critic per step of the generator (5). kappa: weight of the residual of the
     critic's features (1). code_optimiser: the encoder's optimiser, adam or rmsprop. code_lr: its learning rate, 0 for
     `lr`. code_bound: largest absolute value in a code. span: images are scaled to [-span / 2, span / 2].
     """
@@ -136,7 +136,7 @@ class FAnoGANNet(nn.Module):
         self.bound, self.span = config.code_bound, config.span
 
     def shown(self, x: Tensor) -> Tensor:
-        """Scales x in [0, 1] for the networks, which subtract 0.5 themselves."""
+        """Scales x in [0, 1] to a range of width `span` around 0.5; the networks then subtract 0.5."""
         return (x - 0.5) * self.span + 0.5
 
     def residuals(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -170,7 +170,7 @@ class FAnoGANTraining(NetTraining):
         return {"loss": loss, "residual": pixels.mean(), "features": feature_residuals.mean()}
 
     def wgan(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
-        """Takes a step of the critic, and every `critic_steps` steps one of the generator."""
+        """Takes one step of the critic and, every `critic_steps` steps, one step of the generator."""
         net, c = self.net, self.config
         z = noise(x, draws, len(x), c.latent)
         share = to_device(torch.rand(len(x), generator=draws), x.device)
@@ -193,7 +193,7 @@ class FAnoGAN(NetDetector):
     First a WGAN with gradient penalty learns normal images; then it is frozen, and an encoder learns to find the code
     of an image (the izi_f architecture). The layers are our choice.
 
-    The defaults of these options are ours, the preset `published` has the released code's: `code_optimiser` and
+    The following defaults are our choice; the preset `published` has the released code's: `code_optimiser` and
     `code_lr` (Adam as for the generator, which learns faster in short trainings), `batch` and `span` (32 images with
     values in 0 to 1, as for all comparators), `code_bound` (3, because a third of the generator's normally distributed
     inputs lie beyond 1).
@@ -218,7 +218,7 @@ class FAnoGAN(NetDetector):
         return {"maps": pixels, "features": feature_residuals}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Computes A(x), (B,). The region of interest restricts the image's residuals, not the critic's term."""
+        """Computes A_R(x) + kappa A_D(x), (B,). The region of interest restricts A_R, but not the critic's term A_D."""
         return mean_inside(values["maps"], roi) + self.config.kappa * values["features"]
 
 
@@ -332,7 +332,7 @@ class OCGAN(NetDetector):
     (-1, 1)^d, a critic that makes the image of every code look normal, and a classifier that searches for codes for
     which this fails (Algorithm 1). Layers and Adam are our choices.
 
-    The defaults of these options are ours, the preset `published` has the released code's: `w_mse` (lambda in the text,
+    The following defaults are our choice; the preset `published` has the released code's: `w_mse` (lambda in the text,
     10), `w_latent` (no weight in the text), `searches` and `rate` (several steps, no rate in the text), `squashed`
     (codes stay uniform before the search), `mine_from` (with the released value a short training would hardly search).
 

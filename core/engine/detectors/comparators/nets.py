@@ -35,7 +35,7 @@ STRIDE = 2  # maps at the image's resolution are stored at half of it
 
 @dataclass(frozen=True)
 class NetConfig(Config):
-    """Options that all these detectors share.
+    """Options of all detectors that train networks on the normal images.
 
     steps: training steps. batch: images per step. lr: learning rate. width: channels at full resolution, doubled
     whenever the maps are halved. latent: length of the code. sigma: blur of the heat map in pixels at 256 x 256. seed:
@@ -63,12 +63,12 @@ class NetTraining(Training, abc.ABC):
         self.optimisers = self.build_optimisers()
 
     def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        """Builds the optimisers by their names in a checkpoint; by default Adam for all networks."""
+        """Returns the optimisers by their names in checkpoints; by default one Adam for all networks."""
         return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
 
     @abc.abstractmethod
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
-        """Takes one step on x (B, 3, S, S) in [0, 1] and returns values to log, with `loss`. draws: all randomness."""
+        """Takes one step on x (B, 3, S, S) in [0, 1], randomness from `draws`; returns values to log, with `loss`."""
 
     def rows(self) -> np.ndarray:
         """Returns the indices of this step's images, ascending."""
@@ -107,7 +107,7 @@ class NetDetector(ImageDetector):
 
     @classmethod
     def build(cls, encoder: Encoder, config: Any, size: int) -> nn.Module:
-        """Builds all networks for images of side `size`; `encoder` is a copy that they may use."""
+        """Builds all networks for images of side `size`; `encoder` is a copy that they may use and train."""
         return cls.Net(config, size)
 
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
@@ -120,7 +120,7 @@ class NetDetector(ImageDetector):
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
-        """Trains the networks on images uint8 (N, S, S, 3), at least 2.
+        """Trains the networks on images uint8 (N, S, S, 3). Raises ValueError unless N >= 2 and S >= 32.
 
         If the context has a folder, the training is saved in its subfolder `partial`, and a later call with the same
         arguments resumes it.
@@ -184,7 +184,7 @@ def noise(like: Tensor, draws: torch.Generator, *shape: int) -> Tensor:
 
 
 def widths_of(size: int, width: int) -> list[int]:
-    """Lists the channels after each halving of `size` pixels, down to 4 to 7 cells: they double, up to 512."""
+    """Lists the channels after each halving of `size` pixels to 4 to 7 cells: `width`, then doubled, at most 512."""
     return [min(width * 2**i, 512) for i in range(max(int(math.log2(size / 4)), 1))]
 
 

@@ -4,8 +4,8 @@ Pre-trained features are pulled towards their mean over the normal images (the c
 briefly to collapse; the score is the distance to the nearest normal features. This is the paper's variant with early
 stopping; elastic weight consolidation is not implemented, as its Fisher information needs ImageNet's labelled images.
 
-By default the score is a sum of distances, as the paper says; in the released code and the preset `published` they are
-squared (`squared`).
+By default the score is a sum of distances, as the paper says; in the released code and in the preset `published` the
+distances are squared (`squared`).
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class Member(Config):
 
 @dataclass(frozen=True)
 class EnsembleConfig(Config):
-    """Configuration of an ensemble. members: by name. maps: weight of each member's standardised map in the sum;
-    unlisted members do not count.
+    """Configuration of an ensemble. members: by name. maps: weight of each member's standardised map in the sum; the
+    maps of unlisted members are not used.
 
     readings: weight of each standardised reading in the score. A reading is one number per image: the score of the
     member with that name, or one that the ensemble computes: `mean` and `top`, the mean and the highest twentieth of
@@ -49,10 +49,10 @@ class EnsembleConfig(Config):
     "map" and "score" get a learnt weight for the second of two members (the first has weight 1), from lesions pasted
     into held-out normals. unseen: share of the normal images, at least 4, that are held out from all members and set
     all scales. by_region: whether readings of the whole image and of its region of interest have separate scales;
-    otherwise both use the region's. stride: of the grid on which maps are added. seen: the map is 0 at positions inside
-    the regions of interest of less than this share of the images, because too few show them. aligned: factors by which
-    the weights of members of the kinds ALIGNED grow if normal images show the same thing at the same position
-    (`aligned_weights`), in the map and, if they are readings, in the score.
+    otherwise both use the region's. stride: stride of the grid on which maps are added. seen: the map is 0 at positions
+    that are inside the region of interest in less than this share of the images. aligned: factors by which the weights
+    of members of the kinds ALIGNED grow if normal images show the same thing at the same position (`aligned_weights`),
+    in the map and, if they are readings, in the score.
     """
 
     members: dict[str, Member]
@@ -75,13 +75,13 @@ class EnsembleConfig(Config):
         if not self.readings or not set(self.readings) <= {*self.members, *OWN}:
             raise BadConfig(f"readings are some of {', '.join([*self.members, *OWN])}, not {', '.join(self.readings)}")
         if min(*self.maps.values(), *self.readings.values()) < 0:
-            raise BadConfig("weights are 0 or more")
+            raise BadConfig("weights must be 0 or more")
         if not set(self.aligned) <= {n for n in self.maps if self.members[n].detector in ALIGNED}:
-            raise BadConfig(f"aligned names members that are {' or '.join(ALIGNED)} and whose maps count")
+            raise BadConfig(f"aligned must name members that are {' or '.join(ALIGNED)} and listed in maps")
         if min(self.aligned.values(), default=1.0) < 1:
-            raise BadConfig("by aligned a weight grows: its factors are 1 or more")
+            raise BadConfig("the factors in aligned must be 1 or more")
         if self.learn and (len(self.members) != 2 or not set(self.learn) <= {"map", "score"}):
-            raise BadConfig("weights of map and score are learnt for two members")
+            raise BadConfig("learn needs exactly two members, and may name map and score")
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
@@ -92,8 +92,8 @@ class EnsembleConfig(Config):
 def suited(config: EnsembleConfig, head: ClassHead | None) -> EnsembleConfig:
     """Adapts members that use the encoder's class head to that head.
 
-    They get images of the side used in pre-training. If `head` is None they are removed, and the other readings share
-    their weight.
+    Their `side` becomes the image side of the pre-training. If `head` is None they are removed, and the other readings
+    share their weight.
     """
     reads = [name for name, member in config.members.items() if member.detector == "class-head"]
     if not reads:

@@ -1,7 +1,7 @@
 """Named configurations of the ensemble, as users set them.
 
-Each has its members' settings and a few options of its ensemble; `ensemble` returns the complete configuration. The
-settings are stored with a run under these names.
+Each has its members' settings and a few options of its ensemble; `ensemble` returns the complete configuration. A run
+stores the named configuration.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Named(Config, abc.ABC):
 
 
 def with_heads(kind: Callable[..., T]) -> dict[str, T]:
-    """Returns a configuration of `kind` for each preset of the lesion head."""
+    """Returns a configuration of class `kind` for each preset of the lesion head, by the preset's name."""
     return {preset: kind(head=head) for preset, head in LESION_PRESETS.items()}
 
 
@@ -46,12 +46,12 @@ class BlendConfig(Named):
 
     unseen: share of the normal images that is held out to set the scales. stride: stride of the grid on which maps are
     added. colour: whether the distance of the image's mean colour contributes to the score, because features trained on
-    photographs hardly respond to brightness, which matters most in chest X-rays. seen: the map is 0 at positions inside
-    the regions of interest of less than this share of the images. aligned: weight of PaDiM's map, as a multiple of the
-    other maps' weight, if normal images show the same thing at the same position, as on a production line; 1 for equal
-    weights. class_head: share of the class head of a PMSACL pre-training in the score; by default as large as the share
-    of each of the four other readings, because it may miss lesions unlike the pasted ones. If the encoder has no class
-    head, the other readings get its share.
+    photographs hardly respond to brightness, which matters most in chest X-rays. seen: the map is 0 at positions that
+    are inside the region of interest in less than this share of the images. aligned: weight of PaDiM's map, as a
+    multiple of the other maps' weight, if normal images show the same thing at the same position, as on a production
+    line; 1 for equal weights. class_head: weight of the class head of a PMSACL pre-training in the score, as a share of
+    all weights; by default no larger than that of the four other readings, because the head may miss lesions unlike the
+    pasted ones. Without a class head, the other readings get its share.
     """
 
     padim: PaDiMConfig = field(default_factory=lambda: PaDiMConfig(strides=(8, 16)))
@@ -78,13 +78,13 @@ class BlendConfig(Named):
         return ("colour", "pooled", "mean", "top") if self.colour else ("pooled", "mean", "top")
 
     def ensemble(self) -> EnsembleConfig:
-        """Combines four quick detectors with equal weights in the map, and up to four readings with equal weights.
+        """Combines the quick detectors with equal weights in the map and equal weights of the readings in the score.
 
         PaDiM compares each position with the same position of normal images. Nearest patches compare it with all
         positions, at two depths of the network. The Mahalanobis distance compares the whole image, and each position
-        with all positions. Weights are equal because there are no lesions to learn them from; only PaDiM's grows, if
-        normal images are aligned. The class head of a PMSACL pre-training has learnt from pasted lesions, so it adds
-        information that distances from normal images do not have.
+        with all positions. Weights are equal because there are no lesions to learn them from; only PaDiM's map
+        weight grows if normal images are aligned. The class head of a PMSACL pre-training has learnt from pasted
+        lesions, so it adds information that distances from normal images lack.
         """
         members = {name: Member(detector, getattr(self, name)) for name, detector in QUICK.items()}
         weights = equal(self.readings)
@@ -100,10 +100,10 @@ class BlendConfig(Named):
 
 
 def head_as(preset: str) -> LesionHeadConfig:
-    """Returns the lesion head's configuration of a preset, as it is used together with the blend.
+    """Returns the lesion head's configuration for a preset, adapted to its use together with the blend.
 
-    It is trained for half the steps, with distances and, unless the mode is `joint`, on frozen features. Lesions of
-    every size and origin are added to those of the preset, because the lesions of new images are unknown.
+    It is trained for half the steps, with distances and, unless the mode is `joint`, on frozen features. The family
+    `medmix:varied`, lesions of every size and origin, is added, because the lesions of new images are unknown.
     """
     preset_config = LESION_PRESETS[preset]
     families = (*(name for name in preset_config.families if name != "medmix:varied"), "medmix:varied")
@@ -113,7 +113,7 @@ def head_as(preset: str) -> LesionHeadConfig:
 
 @dataclass(frozen=True)
 class BlendHeadConfig(Named):
-    """Options of the blend with a lesion head. blend, head: settings of the two; both use `seed` as their seed.
+    """Options of the blend with a lesion head. blend, head: settings of the two members; both use the option `seed`.
 
     side: larger images are resized to this many pixels for the head. weight: weight of the head's map; the blend's map
     has weight 1. sigma: Gaussian blur of the head's map, in pixels at 256 x 256, because the map contains less detail
@@ -132,7 +132,7 @@ class BlendHeadConfig(Named):
         return {preset: cls(head=head_as(preset)) for preset in LESION_PRESETS}
 
     def ensemble(self) -> EnsembleConfig:
-        """Adds up the maps of the blend and the head; the head's score counts as one more reading.
+        """Adds up the maps of the blend and the head; the head's score counts as much as each reading of the blend.
 
         The head has learnt how a lesion differs from its surroundings, but little about normal images, which is all
         that the quick detectors learn from. If normal images are aligned, the blend's weight grows as PaDiM's does in
@@ -151,11 +151,11 @@ class BlendHeadConfig(Named):
 
 @dataclass(frozen=True)
 class CombinedConfig(Named):
-    """head, padim: settings of the two members; the head's seed is `seed`.
+    """Options of the lesion head with PaDiM. head, padim: settings of the two members; `seed` is the head's seed.
 
     learn: whether weights are learnt from synthetic validation data; otherwise PaDiM has `weight` and the head 1.
-    score_weight: PaDiM's weight in the score, which is then not learnt; its weight in the map is not affected.
-    validation: share of the normal images that is held out from both members and sets their scales.
+    score_weight: PaDiM's weight in the score if it is not to be learnt; None to treat it like the weight in the map.
+    validation: share of the normal images that is held out from both members to set their scales.
     """
 
     head: LesionHeadConfig = field(default_factory=lambda: LESION_PRESETS["quick"])
@@ -186,9 +186,9 @@ class CombinedConfig(Named):
 
 @dataclass(frozen=True)
 class HeadsConfig(Named):
-    """head: settings of every member; member i has the seed `seed` + i. members: number of heads, trained separately.
+    """Options of several lesion heads. head: settings of each; head i has the seed `seed` + i. members: their number.
 
-    validation: share of the normal images that is held out from all members and sets the scales.
+    validation: share of the normal images that is held out from all heads to set the scales.
     """
 
     head: LesionHeadConfig = field(default_factory=lambda: LESION_PRESETS["quick"])

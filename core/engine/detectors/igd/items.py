@@ -38,7 +38,7 @@ class Items:
         return torch.randperm(len(self), generator=generator(seed, ORDER, epoch))
 
     def take(self, chosen: Tensor, picks: int, seed: int, step: int) -> tuple[Tensor, Tensor | None]:
-        """Returns images, or p random patches of each, as x (B * p, 3, s, s) in [0, 1], and cached features or None.
+        """Returns images or p random patches of each, (B * p, 3, s, s) in [0, 1], and features (B * p, F) or None.
 
         Args:
             chosen: (B,), indices of the images.
@@ -87,7 +87,7 @@ class Items:
         encoder.train(was_training)
 
     def cache(self, encoder: Encoder, batch: int, folder: Path | None = None) -> None:
-        """Caches the features of a frozen encoder for `take`: up to CACHE bytes in memory, up to MAPPED in a file."""
+        """Caches a frozen encoder's features in memory (CACHE bytes) or `folder` (MAPPED bytes), if `flip` is 0."""
         shape = (len(self), self.patches, encoder.features)
         size = 4 * math.prod(shape)
         if self.flip or size > (CACHE if folder is None else MAPPED):
@@ -134,7 +134,7 @@ class Grid:
         return images.flatten(2)[:, :, index].transpose(1, 2)
 
     def lay(self, patches: Tensor, overlaps: str = "mean") -> Tensor:
-        """Assembles patches (B, P, patch, patch) to (B, S, S); pixels that several cover get their mean or sum."""
+        """Assembles patches (B, P, patch, patch) to (B, S, S); where patches overlap, `overlaps` is mean or sum."""
         index = self.index.to(patches.device).flatten()
         flat = patches.flatten(1)
         total = flat.new_zeros(flat.shape[0], self.size**2).index_add_(1, index, flat)

@@ -55,7 +55,7 @@ class IGDModel(nn.Module):
 
     @torch.inference_mode()
     def estimate(self, items: Items, batch: int) -> None:
-        """Estimates the classifier's c and sigma^2 from all items."""
+        """Estimates the classifier's centre c and variance sigma^2 from all items, in place."""
         was_training = self.training
         self.eval()
         centre, sigma_sq = classifier(self.code(h) for h in items.blocks(self.encoder, batch))
@@ -205,9 +205,9 @@ def generator_loss(verdict: Tensor) -> Tensor:
 
 
 def critic_loss(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
-    """Computes the critic's loss: its verdict on G(e), (B,), should be the share, on fake + gamma (real - fake) 0.
+    """Computes the critic's loss: `verdict` on G(e) should equal `share`, (B,), and `on_blend` should be 0.
 
-    The latter term stabilises the training.
+    on_blend: the verdict on fake + gamma (real - fake); this term stabilises the training.
     """
     return (verdict - share).square().mean() + on_blend.square().mean()
 
@@ -221,7 +221,7 @@ def pushed(c: Tensor, least: float = 0.1) -> Tensor:
 
 
 def feature_scale(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
-    """Computes the mean (F,) of features in blocks (n, F), and 1 / square root of their mean variance, a scalar."""
+    """Computes the mean (F,) of features in blocks (n, F), and the scalar 1 / sqrt(mean variance)."""
     count, mean, scatter = 0, torch.zeros(()), torch.zeros(())
     for h in blocks:  # merged after Chan, Golub and LeVeque (1983)
         block = h.double()

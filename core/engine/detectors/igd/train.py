@@ -24,7 +24,7 @@ def batch_of(config: IGDConfig, local: bool) -> int:
 
 
 def steps_of(config: IGDConfig, images: int, local: bool = False) -> tuple[int, int]:
-    """Counts the steps of an epoch and of the whole training of the local or the global model.
+    """Returns the number of steps per epoch and in the entire training of the local or the global model.
 
     A last batch of one image is skipped, because it cannot be mixed.
     """
@@ -100,7 +100,7 @@ class IGDTraining(Training):
         self.model.sigma_sq.copy_(tensors["sigma_sq"])
 
     def prepare(self) -> None:
-        """Scales the features before the first step and re-estimates the classifier every `reestimate` epochs."""
+        """Fits the feature scale before the first step, and re-estimates the classifier every `reestimate` epochs."""
         config, epoch = self.config, self.step // self.per_epoch
         if self.step == 0 and config.rescale:
             self.model.code.adapt(self.items.blocks(self.model.encoder, config.batch))

@@ -18,9 +18,9 @@ class LearntConfig(Config):
     width: channels of the decoder. steps, rate: number of steps and learning rate of its training. tune, tune_steps:
     learning rate and steps of fine-tuning a copy of the encoder afterwards, which is used unless the Dice on held-out
     marks falls; a rate of 0 never fine-tunes. mirror: whether predictions are averaged over image and mirror image.
-    paste: whether annotated lesions are pasted into normal images in a quarter of the views, which otherwise show
-    annotated images; with ten marks or more only if the Dice on held-out marks is lower without. folds: number of folds
-    of cross-validation. weights: candidate weights of the base's map, ascending; the largest is the safest.
+    paste: whether a quarter of the views show normal images with pasted annotated lesions, not annotated images; with
+    ten or more marks, only if the Dice on held-out marks falls without pasting. folds: number of cross-validation
+    folds. weights: candidate weights of the base's map, ascending; the largest is the safest.
     """
 
     base: str = "blend"

@@ -4,7 +4,7 @@ The learnt map holds a logit per position. The base detector's map is added to i
 held-out normals and clipped, so that kinds of lesions that nobody annotated are still found. The weight of the map and
 the threshold of outlines are chosen by cross-validation: of the weights that are not clearly worse on held-out marks
 the largest is used, which is the safest with few marks; the weight of the image's score has the highest AUROC. With few
-marks the threshold is drawn towards the median of the normal images' maxima.
+marks the threshold is moved towards the median of the normal images' maxima.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Rule(Config):
 
     On held-out marks: dice, base_dice (of the base's outlines), their mean difference and its 95 % bootstrap interval;
     cases: (index of the mark, Dice of the base, Dice) of each mark. For each case, weight, thresholds and encoder are
-    chosen on the other folds only.
+    chosen on the other folds only. words: a sentence on the gain, for users.
     """
 
     weight: float = 2.0
@@ -86,7 +86,7 @@ class Rule(Config):
     words: str = ""
 
     def with_gain(self, cases: tuple[tuple[int, float, float], ...], patients: np.ndarray | None) -> Self:
-        """Returns the rule with its gain on `cases`. patients: the patient of each mark, if known."""
+        """Returns a copy with the gain on `cases` and with `words`. patients: the patient of each mark, if known."""
         if not cases:
             return self.replace(words=f"Learnt from {plural(self.images, 'mark')}.")
         numbers, before, dice = (np.array(column) for column in zip(*cases, strict=True))
@@ -120,7 +120,7 @@ class Scales(Config):
 
 @dataclass
 class HeldOut:
-    """The results for N held-out normal images.
+    """The detector's results for N held-out normal images.
 
     logits: (N, h, w), the mean over the decoders. maps: (N, h', w'), the base's maps. scores: the base's scores (N,),
     under '' for the whole image and under '_roi' for the region of interest. roi: uint8 (N, S, S) or None.
@@ -137,9 +137,9 @@ class Learnt(Detector):
     """A detector that combines what it learnt from marks with the map and the score of its base.
 
     extras: `learnt` (N, h, w), the map of the decoders only; `base.maps` and the base's extras as `base.NAME`; `unsure`
-    (N,), the uncertainty of the combined map; `novelty` (N,), the distance of its most suspicious positions from all
-    annotated lesions; `kinds` (N, K), the probability of each kind there, if kinds were annotated. remarks: lines for
-    the run's log. tried: mean Dice on held-out marks of each variant, if several were tried.
+    (N,), the uncertainty of the combined map; `novelty` (N,), the distance of its most suspicious positions from the
+    nearest annotated lesion; `kinds` (N, K), the probability of each kind there, if kinds were annotated. remarks:
+    lines for the run's log. tried: mean Dice on held-out marks of each variant, if several were tried.
     """
 
     name = "learnt"
@@ -158,7 +158,7 @@ class Learnt(Detector):
         bank: Tensor | None = None,
         names: tuple[str, ...] = (),
     ) -> None:
-        """decoders: empty without marks; the base is then used alone. bank: (m, C), features of marked lesions."""
+        """decoders: empty without marks; the base is then used alone. bank: (m, C), features of annotated lesions."""
         super().__init__()
         self.config, self.base, self.encoder, self.size = config, base, encoder, size
         self.decoders = cast(list[Decoder], nn.ModuleList(decoders))
@@ -186,8 +186,8 @@ class Learnt(Detector):
     ) -> Self:
         """Fits the base on normal images uint8 (N, S, S, 3), or loads it, and learns from `context.marks`.
 
-        With `context.first`, its decoders are fine-tuned instead of trained anew; unless that helps, the result is the
-        same as `context.first`.
+        With `context.first`, its decoders are fine-tuned instead of trained anew; it is itself returned unless the Dice
+        on held-out marks is known and does not fall. Raises Stopped, and ValueError if a loaded base has another size.
         """
         kind, side = DETECTORS.get(config.base), config.base_side or images.shape[1]
         if config.base_run:
@@ -428,7 +428,7 @@ class Learnt(Detector):
 
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts maps float32 (N, h, w) at stride 4; if nothing was learnt, the base's maps."""
+        """Predicts maps of logits (N, h, w) at stride 4, or the base's prediction if nothing was learnt."""
         if not self.decoders:
             return self._base(images, roi)
         self.demand_size(images)
@@ -464,7 +464,7 @@ class Learnt(Detector):
         return Prediction(joined.astype(np.float32), extras)
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Adds up the combined map's pooled odds and the base's score, both standardised on held-out normals: (N,)."""
+        """Returns scores (N,): pooled odds of the map plus weighted base score, standardised on held-out normals."""
         if not self.decoders:
             return self.base.image_score(prediction, roi)
         base_extras = {k.removeprefix("base."): v for k, v in prediction.extras.items() if k.startswith("base.")}
@@ -476,7 +476,7 @@ class Learnt(Detector):
         return np.asarray(pooled + self.rule.score_weight * np.clip(below, *SCORE), np.float32)
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
-        """Returns the prediction with other maps; the learnt map changes by the same amount, the base's does not."""
+        """Returns the prediction with new `maps`; the learnt map changes by the same amount, the base's does not."""
         if not self.decoders:
             return self.base.changed(prediction, maps)
         side = maps.shape[1]
@@ -505,12 +505,12 @@ class Progress:
     """Reports the progress of a fit in stages and raises Stopped if the fit is asked to stop."""
 
     def __init__(self, context: FitContext, total: int) -> None:
-        """total: duration of all stages, in the unit of `duration`."""
+        """total: the sum of the `duration` of all stages, which are relative."""
         self.report: Report | None = context.report
         self.should_stop, self.total, self.done = context.should_stop, total, 0
 
     def __call__(self, title: str, duration: int) -> Check:
-        """Starts a stage; returns the function that reports its progress."""
+        """Starts a stage of relative length `duration`; returns the function that reports its progress."""
         before = self.done
         self.done += duration
 
@@ -526,7 +526,7 @@ class Progress:
 
 
 def unseen_normals(base: Detector, count: int, seed: int, patients: np.ndarray | None) -> np.ndarray:
-    """Returns indices, below `count`, of normals that the base was not fitted on; a random sample if unknown."""
+    """Returns indices of the `count` normals that the base was not fitted on, or a random sample if unknown."""
     fitted_rows = getattr(base, "kept", None)
     if isinstance(fitted_rows, np.ndarray) and len(fitted_rows) < count and fitted_rows.max() < count:
         return np.setdiff1d(np.arange(count), fitted_rows)
@@ -537,7 +537,7 @@ Cases = tuple[tuple[int, float, float], ...]  # of `Rule.cases`
 
 
 def better(tries: list[Cases]) -> int:
-    """Returns the index of the best try; each replaces the best so far unless its mean Dice is LOST or more lower.
+    """Returns the index of the preferred try: a later one is preferred unless its mean Dice is lower by LOST or more.
 
     Later tries are preferred because fine-tuning gained more on other images than on held-out marks.
     """
@@ -549,7 +549,7 @@ def better(tries: list[Cases]) -> int:
 
 
 def by_others(tries: list[Cases], folds: list[int]) -> Cases:
-    """Returns each case's result in the try that is `better` on the other folds. All tries have the same cases."""
+    """Returns each case's result in the try that `better` prefers on the other folds; folds: the fold of each case."""
     cases_by_others = []
     for i, fold in enumerate(folds):
         other_folds = [tuple(c for c, f in zip(cases, folds, strict=True) if f != fold) for cases in tries]
@@ -558,7 +558,7 @@ def by_others(tries: list[Cases], folds: list[int]) -> Cases:
 
 
 def level_without(peaks: np.ndarray) -> float:
-    """Computes the threshold of outlines without marks, from the maxima (n,) of the maps of held-out normals.
+    """Computes the threshold of outlines from held-out normals only: from the maxima (n,) of their maps.
 
     A decoder trained on few marks has positive logits hardly anywhere else, so a threshold of 0 would outline nothing.
     """
@@ -570,8 +570,8 @@ def chosen_weight(
 ) -> tuple[float, float, np.ndarray]:
     """Chooses the weight of the base's map and the threshold of outlines.
 
-    Each weight has its own best threshold, the mean of a plateau, averaged with the one in `normal_levels`, which
-    counts as DOUBT marks. Of the weights whose mean Dice is within LOST of the best, the largest is chosen.
+    The threshold of a weight is the mean of those with nearly its best Dice, averaged with the one in `normal_levels`,
+    which counts as DOUBT marks. Of the weights whose mean Dice is within LOST of the best, the largest is chosen.
 
     Args:
         curves: By weight, the Dice (levels, m) of held-out marks at each of LEVELS.
@@ -597,8 +597,8 @@ def chosen_spot(
 ) -> tuple[float, np.ndarray]:
     """Chooses the peak that each outlined region must exceed, from combined maps (m, S, S) of held-out marks.
 
-    It is half way from the threshold `level` to the highest peak that costs at most FAINT of the mean Dice and is no
-    higher than held-out normals need (`most`), because few marks do not show at which peak the first lesion is lost.
+    It lies half-way from `level` to the highest candidate that costs at most FAINT of the mean Dice, because few marks
+    do not show at which peak the first lesion is lost. Candidates end at `most`, which suffices for normal images.
 
     Returns the peak and the Dice (m,) there.
     """
@@ -613,7 +613,7 @@ def chosen_spot(
 
 
 def spotted(maps: np.ndarray, level: float, spot: float, truth: np.ndarray, valid: np.ndarray) -> np.ndarray:
-    """Computes the Dice (m,) of the regions of maps (m, S, S) that lie above `level` and exceed `spot` somewhere."""
+    """Computes the Dice (m,) if the regions of maps (m, S, S) above `level` whose peak exceeds `spot` are outlined."""
     inside = (maps > level) & valid
     marked = np.stack([holding(region, region & (heat > spot)) for region, heat in zip(inside, maps, strict=True)])
     return np.asarray(overlaps_of(marked, truth, valid)[0])
@@ -626,7 +626,7 @@ def _blocks(images: np.ndarray, roi: np.ndarray | None, check: Check) -> Iterato
 
 
 def chosen_score_weight(pooled: list[np.ndarray], base: list[np.ndarray]) -> float:
-    """Returns the entry of SCORE_WEIGHTS with the highest AUROC, the largest one among equals.
+    """Returns the entry of SCORE_WEIGHTS with the highest AUROC (rounded to 0.001), the largest of equal ones.
 
     pooled, base: the standardised scores of n held-out normals and of m held-out marks, [(n,), (m,)].
     """

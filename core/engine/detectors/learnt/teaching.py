@@ -42,11 +42,11 @@ Check = Callable[[float], None]  # called with the share of the work that is don
 class Decoder(nn.Module):
     """A decoder that fuses maps of strides 4 to 32 top down to logits (B, 1 + kinds, S/4, S/4).
 
-    The first logit is that of a lesion, the others are those of its kind. The finest level, which has most of the
-    cells, has half the width. Each map is scaled by one factor to the standard deviation that it has in
-    EfficientNet-lite0, SCALES: with a standard deviation of 1 for each channel, or for the whole map, the Dice of few
-    marks was 0.04 to 0.05 lower. In training, channels are dropped and shifted at random. mean{s}, deviation{s}: mean
-    and standard deviation of each channel over the first views.
+    The first logit is for a lesion, the others are for its kind. The finest level, which has most of the cells, has
+    half the width. Each map is scaled by one factor to the standard deviation that it has in EfficientNet-lite0,
+    SCALES: with a standard deviation of 1 for each channel, or for the entire map, the Dice after few marks was 0.04 to
+    0.05 lower. In training, channels are dropped and shifted at random. mean{s}, deviation{s}: mean and standard
+    deviation of each channel over the first views.
     """
 
     def __init__(self, widths: dict[int, int], width: int, kinds: int = 0) -> None:
@@ -98,9 +98,9 @@ def _mixing(width: int) -> nn.Sequential:
 class Views:
     """The B views of one step.
 
-    maps: float16 by stride. target: float (B, S, S), 1 inside a lesion. ignored: bool (B, S, S), where the ground truth
-    is unknown. kinds: int64 (B, S, S), the kind of lesion from 1, or 0. part: (B,), the fold of the mark that a view or
-    the lesion in it comes from, -1 for none.
+    maps: the encoder's, float16, by stride. target: float (B, S, S), 1 inside a lesion. ignored: bool (B, S, S), where
+    the ground truth is unknown. kinds: int64 (B, S, S), the kind of lesion from 1, or 0. part: (B,), the fold of the
+    mark that a view or the lesion in it comes from, -1 for none. images: uint8 (B, S, S, 3).
     """
 
     maps: dict[int, Tensor]
@@ -118,7 +118,7 @@ class Views:
 
 
 class Lessons:
-    """Creates the views of each step: enough from each fold that each decoder gets MARKED, PASTED and NORMAL views."""
+    """Creates the views of each step, enough for each decoder to get MARKED, PASTED and NORMAL views of these kinds."""
 
     def __init__(
         self, reader: Encoder, normals: np.ndarray, roi: np.ndarray | None, marks: Marks, config: LearntConfig,
@@ -148,7 +148,7 @@ class Lessons:
         self.share = min(0.5, 4 * len(called_normal) / max(len(normals), 1))
 
     def at(self, step: int) -> Views:
-        """Returns the views of a step, numbered from 0; the steps must be asked for in order."""
+        """Returns the views of a step, numbered from 0; the steps must be requested in order."""
         if len(self.views) <= step < NEW_STEPS:
             self.views.append(self())
         elif step and step % NEW_STEPS == 0:
@@ -156,7 +156,7 @@ class Lessons:
         return self.views[step % NEW_STEPS]
 
     def after(self, steps: int) -> Self:
-        """Creates the views that a training of `steps` steps leaves behind."""
+        """Creates and orders the views as a training of `steps` steps would, and returns itself."""
         for step in range(steps):
             self.at(step)
         return self
@@ -310,7 +310,7 @@ def _loss(decoder: Decoder, views: Views) -> Tensor:
 
 
 def lesion_loss(y: Tensor, target: Tensor, valid: Tensor) -> Tensor:
-    """Computes cross-entropy plus the mean Dice loss of logits, targets in 0 to 1 and valid bool, all (B, h, w)."""
+    """Computes cross-entropy plus mean Dice loss of logits y and targets in 0 to 1, where `valid`; all (B, h, w)."""
     use = valid.float()
     entropy = F.binary_cross_entropy_with_logits(y, target, weight=use, reduction="sum") / use.sum().clamp_min(1)
     p = y.sigmoid() * use

@@ -18,16 +18,16 @@ class LesionHeadConfig(Config):
     """Options of the lesion head.
 
     families: kinds of lesions pasted in training, each "augmentation:preset" of a strong augmentation that returns
-    masks; a family listed twice is used twice as often. held_out: families used for validation only.
-    mode: whether the encoder is `frozen`, fine-tuned (`finetune`), or trained jointly with the PMSACL losses (`joint`).
-    w_lesion: loss weight of the lesion masks, a fifth term in addition to Eq. 1. w_class: weight of l_aug. w_ctr,
-    w_con: weights of l_ctr and l_PMSACL in joint mode, with tau and alpha as in pre-training.
-    steps: optimiser steps. ramp: share of the steps over which the target grows from clearly visible lesions to all
-    visible ones. ema: decay of the averaged weights, which are used after the training.
-    blur, grain: upper limits of the weight of a 5 x 5 blur and of the standard deviation of noise, which hide the
-    traces of pasting over the whole image. Blur also hides lesions of a few cells.
-    distances: whether the decoder also gets the distance of each position from normal images (`Distances`).
-    validation: share of the normal images that is held out for the choice of the score.
+    masks; a family listed twice is used twice as often. held_out: families used for validation only. k: most lesions
+    per image. mode: whether the encoder is `frozen`, fine-tuned (`finetune`), or trained jointly with the PMSACL losses
+    (`joint`). w_lesion: weight of the loss of the lesion masks, a fifth term in addition to Eq. 1. w_dice: weight of
+    Dice in that loss. w_class: weight of l_aug. w_ctr, w_con: weights of l_ctr and l_PMSACL in joint mode, with tau and
+    alpha as in pre-training. steps: optimiser steps. ramp: share of the steps over which the target grows from clearly
+    visible lesions to all visible ones. ema: decay of the averaged weights, which are used after the training. blur,
+    grain: upper limits of the weight of a 5 x 5 blur and of the standard deviation of noise; both are applied to the
+    whole image, to hide the traces of pasting. A strong blur also hides lesions of a few cells. distances: whether the
+    decoder also gets the distance of each position from normal images (`Distances`). validation: share of the normal
+    images that is held out for the choice of the score.
     """
 
     preset: str = "quick"

@@ -24,7 +24,7 @@ def _smooth(width: int) -> nn.Sequential:
 
 
 class LesionDecoder(nn.Module):
-    """A decoder that fuses maps of strides 2 to 16 top down to one logit per cell: (B, S/2, S/2).
+    """A decoder that fuses maps of strides 2 to 16 top down to lesion logits, and classifies the pooled features.
 
     The finest level has half the width, because it has most of the cells and takes most of the time.
     """
@@ -42,7 +42,7 @@ class LesionDecoder(nn.Module):
             self.logit.get_parameter("bias").fill_(-3.0)
 
     def forward(self, maps: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
-        """Decodes Encoder.maps(x) to lesion logits (B, S/2, S/2) and class logits of A_0 to A_k, (B, k+1)."""
+        """Computes lesion logits (B, S/2, S/2) and class logits of A_0 to A_k, (B, k+1), from Encoder.maps(x)."""
         y = self.lateral["16"](maps[16])
         for stride in (8, 4, 2):
             if stride == 2:
@@ -55,7 +55,7 @@ class LesionDecoder(nn.Module):
 
 
 class LesionNet(nn.Module):
-    """Encoder and decoder as one module, and the class centres from which distances of features are computed."""
+    """Encoder and decoder as one module, with the class centres (k+1, D) from which distances are computed."""
 
     centres: Tensor
 
@@ -93,7 +93,7 @@ _SCALE_IMAGES = 64  # number of images from which the map's scale is estimated
 
 
 class Distances(nn.Module):
-    """The distribution of the encoder's features of normal images, before the head's training.
+    """A map of distances from normal images, in the features of the encoder as it was before the head's training.
 
     If the head trains its encoder, this module holds a frozen copy of the original; otherwise it uses the head's maps.
     """
@@ -114,12 +114,12 @@ class Distances(nn.Module):
         self.register_buffer("spread", torch.ones(()))
 
     def train(self, mode: bool = True) -> Self:
-        """Stays in eval mode, so that the batch norms of the copy do not change."""
+        """Keeps the module in eval mode whatever `mode` is, so that the batch norms of the copy do not change."""
         return super().train(False)
 
     @torch.no_grad()
     def learn(self, encoder: Encoder, images: np.ndarray, context: FitContext) -> None:
-        """Fits the distribution to normal images uint8 (N, S, S, 3), inside the context's regions of interest."""
+        """Fits distribution and scale to normal images uint8 (N, S, S, 3), inside the context's regions of interest."""
         detector = fit_together(encoder, images, [(Mahalanobis, _CONFIG)], context)[0]
         self.to(context.device).train(False)
         self.mean.copy_(detector.normals["cells"].mean)

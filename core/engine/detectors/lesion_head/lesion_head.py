@@ -1,10 +1,10 @@
 """The lesion head: a detector made for PMSACL, trained to find the lesions that MedMix pastes into normal images.
 
 The paper plans "a new anomaly detector that suits better the characteristics of our PMSACL pre-training"
-(Sec. Conclusion). This is one. A top-down decoder predicts for each cell how likely it is part of a lesion, a class
-head predicts the A_n of the image, and the features yield its distances from the frozen centres, all in one forward
-pass. The score is one of several summaries of an image, chosen on held-out normal images with lesions of held-out
-families; no test image is used.
+(Sec. Conclusion). This is one such detector. A top-down decoder predicts for each cell how likely it is part of a
+lesion, a class head predicts the A_n of the image, and the image's features yield its distances from the frozen
+centres, in one forward pass. The score is one of several summaries of an image, or a combination of them, chosen on
+held-out normal images with lesions of held-out families; no test image is used.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LesionHead(ImageDetector):
     ) -> Self:
         """Trains a head on normal images uint8 (N, S, S, 3). The encoder is copied, not changed.
 
-        Raises ValueError for fewer than 8 images.
+        Raises ValueError for fewer than 8 images, Stopped if asked to stop, Diverged if the loss is not finite.
         """
         if len(images) < 8:
             raise ValueError(f"the lesion head needs at least 8 normal images; there are {len(images)}")
@@ -129,8 +129,8 @@ class LesionHead(ImageDetector):
     def read(self, x: Tensor) -> dict[str, Tensor]:
         """Computes `maps` (B, S/2, S/2) of x (B, 3, S, S), and `classes` (B, k+1), `distances` (B, k+1), `margin` (B,).
 
-        These are the probabilities of A_0 to A_k, the distances from their centres, and the distance from c_0 minus the
-        distance from the nearest other centre.
+        `classes` are the probabilities of A_0 to A_k, `distances` those from the class centres, `margin` the distance
+        from c_0 minus the distance from the nearest other centre.
         """
         with autocast(self.device, self.config.autocast):
             logits, classes, features = self.net(x)
@@ -217,9 +217,9 @@ def largest_component(above: Tensor) -> Tensor:
 def unrolled_component(above: Tensor) -> Tensor:
     """Computes `largest_component` by operations of ONNX.
 
-    Each cell has the number of a component. A round copies the highest number among the neighbours to the component's
-    root, then follows the roots twice (Zhang, Azad, Hu 2020). A component of n cells is complete after about log2(n)
-    rounds. The rounds are unrolled, because not every runtime supports loops.
+    Each cell is labelled with the number of a root cell, at first its own. A round raises a root's label to the highest
+    label next to its cells, then follows the roots twice (Zhang, Azad, Hu 2020). A component of n cells has one label
+    after about log2(n) rounds. The rounds are unrolled, because not every runtime supports loops.
     """
     height, width = above.shape[1], above.shape[2]
     cells = height * width
@@ -241,7 +241,7 @@ def choose_rule(values: dict[str, np.ndarray], labels: np.ndarray, threshold: fl
     """Chooses the rule by which images are scored: the summary of the map with the best AUROC on validation data.
 
     The summary of the class head or of the centres, or a logistic combination of all, is chosen only if its AUROC is
-    higher by more than `_CLEARLY`: readers can check a score from the map against it, and with some dozens of images
+    higher by more than `_CLEARLY`: readers can check a score from the map by the map, and with some dozens of images
     the AUROC's error is about 0.03. The combination is evaluated by cross-validation. With fewer than `_FEW` images of
     either label the default rule is used.
 

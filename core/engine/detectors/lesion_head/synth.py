@@ -31,7 +31,7 @@ class Pair:
 
 
 class Pairs:
-    """Creates (images, masks, counts) from normal images, with all randomness from a generator."""
+    """Pastes fake lesions of `families` into normal images, at most `k` each, with randomness from a generator."""
 
     def __init__(self, families: tuple[str, ...], k: int) -> None:
         self.members = [family(name) for name in families]
@@ -53,7 +53,7 @@ class Pairs:
             roi: (B, S, S), regions of interest, preferably on the CPU, or None.
             generator: Source of randomness.
             counts: (B,), numbers of lesions; by default uniform from 0 to k.
-            ease: From 0 to 1; with 1 masks hold only lesions that change the image clearly, with 0 all visible ones.
+            ease: 0 to 1; with 1 the masks contain only lesions that change the image clearly, with 0 all visible ones.
         """
         batch = len(x)
         if counts is None:
@@ -73,7 +73,7 @@ class Pairs:
 
 
 def visible(before: Tensor, after: Tensor, threshold: float) -> Tensor:
-    """Finds the pixels around which an image changed by more than `threshold` on average: bool (B, S, S).
+    """Returns the pixels around which images (B, 3, S, S) changed by more than `threshold` on average: (B, S, S).
 
     A patch that looks like the pixels it covers is not a lesion, and learning it would only add noise.
     """
@@ -88,13 +88,13 @@ def jitter_view(
     """Creates a view of images by mild changes of geometry, brightness, contrast and colour.
 
     The changes are milder than SimCLR's, so that lesions rarely leave the frame. Grey images (three equal channels)
-    stay grey, because colour could otherwise give lesions away.
+    stay grey, because colour could otherwise reveal lesions.
 
     Args:
         x: (B, 3, S, S), images with fake lesions.
         masks: bool (B, S, S); they follow the geometry.
         generator: Source of randomness.
-        blur: See `LesionHeadConfig`, as for `grain`.
+        blur: Largest weight of the blur. grain: largest standard deviation of the noise.
 
     Returns:
         The views (B, 3, S, S) and their masks, bool (B, S, S).
@@ -149,8 +149,8 @@ class SyntheticValidation:
     """Normal images, and the same images with fake lesions.
 
     images: uint8 (M, S, S, 3); the first `normals` are the originals. masks: bool (M, S, S). roi: uint8 (M, S, S) or
-    None. labels: (M,), 1 if a lesion is visible. use: bool (M,), False if an invisible lesion was pasted, as the image
-    is then neither normal nor abnormal.
+    None. labels: (M,), 1 if a lesion is visible. use: bool (M,), False if lesions were pasted but none is visible,
+    as the image is then neither normal nor abnormal.
     """
 
     images: np.ndarray
@@ -162,7 +162,7 @@ class SyntheticValidation:
 
     @classmethod
     def draw(cls, images: np.ndarray, roi: np.ndarray | None, config: LesionHeadConfig) -> SyntheticValidation:
-        """Creates the data from normal images uint8 (N, S, S, 3), each unchanged and with 1 to k lesions of `held_out`.
+        """Creates k + 1 versions of normal images uint8 (N, S, S, 3): with 0 to k lesions of the families `held_out`.
 
         If there are more than AT_MOST images, a random sample of that size is used.
         """
@@ -197,13 +197,13 @@ def judge(
     lesions: int = 2,
     seed: int = 0,
 ) -> dict[str, dict[str, float]]:
-    """Computes the image and pixel AUROC of a fitted detector for fake lesions, by family.
+    """Computes a fitted detector's `auroc` of images and `pixel_auroc` for fake lesions, by family.
 
     Args:
         detector: Any detector; if it was trained on synthetic lesions, `judges` must not contain its families.
         images: uint8 (N, S, S, 3), held-out normal images, used unchanged and with lesions.
         roi: uint8 (N, S, S), their regions of interest, or None.
-        judges: Families of lesions to paste.
+        judges: Families of lesions to paste; a family without any visible lesion is missing in the result.
         lesions: Number of lesions per image.
         seed: Seed of the lesions.
     """

@@ -68,7 +68,7 @@ class LesionTraining(Training):
         self.pairs = Pairs(config.families, config.k)
 
     def losses(self, x: Tensor, roi: Tensor | None, draws: torch.Generator) -> dict[str, Tensor]:
-        """Computes the weighted loss terms for normal images x (B, 3, S, S). roi: regions of interest, on the CPU."""
+        """Computes the weighted loss terms by name for normal images x (B, 3, S, S). roi: (B, S, S), on the CPU."""
         c = self.config
         ease = max(0.0, 1 - self.step / max(1.0, c.ramp * c.steps)) if c.ramp else 0.0
         pair = self.pairs(x, roi, draws, ease=ease)
@@ -95,7 +95,7 @@ class LesionTraining(Training):
         return terms
 
     def advance(self) -> dict[str, Any]:
-        """Takes one optimiser step on a random batch of the images."""
+        """Takes one optimiser step on a random batch; returns learning rate, loss and loss terms by name."""
         c, draws = self.config, generator(self.config.seed, STEP, self.step)
         rate = c.lr * warm_cosine(self.step, self.steps, c.warmup)
         rows = torch.randint(0, len(self.images), (min(c.batch, len(self.images)),), generator=draws).numpy()

@@ -19,7 +19,7 @@ class Memory(nn.Module):
     """A memory of M normal patches.
 
     features: float32 (M, D). rows: (M,), the training image of each. cells: (M,), its flat position in that image.
-    neighbours: (M, b), the b patches of the memory that are nearest to each, itself first.
+    neighbours: (M, b), the indices of the b patches nearest to each patch, itself first.
     """
 
     features: Tensor
@@ -50,8 +50,8 @@ class Memory(nn.Module):
     def search(self, queries: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
         """Finds the patches nearest to queries (Q, D): distances (Q, count), nearest first, and indices (Q, count).
 
-        All pairs are compared by matrix products. The distances are then computed from differences, so that those of
-        equal patches are exactly 0.
+        All pairs are compared by matrix products. The distances are then computed from differences, so that
+        equal patches have a distance of exactly 0.
         """
         centred, indices = queries - self.centre, []
         for chunk in [centred] if torch.compiler.is_exporting() else centred.split(CHUNK):
@@ -72,13 +72,13 @@ class Memory(nn.Module):
     def weights(self, queries: Tensor, distances: Tensor, index: Tensor, power: int = 1) -> Tensor:
         """Computes PatchCore's weight (Q,) of a score (Roth et al. 2022, Eq. 7).
 
-        It is 1 - exp(d*) / sum of exp(d) over the neighbours of the nearest patch.
+        It is 1 - exp(d*) / sum of exp(d): d* is the distance to the nearest patch, d to each of its neighbours.
 
         Args:
             queries: (Q, D).
             distances: (Q,), to the nearest patch of each query.
-            index: (Q,), the indices of these patches.
-            power: The power of a distance that d stands for.
+            index: (Q,), the indices of the nearest patches.
+            power: The exponent of distances; with 2, d and d* are squared distances.
         """
         if self.neighbours.shape[1] < 2:
             return torch.ones_like(distances)
@@ -102,7 +102,7 @@ class Pool:
         self._arrays: tuple[Tensor, Tensor, Tensor] | None = None
 
     def add(self, features: Tensor, row: int, inside: np.ndarray | None) -> None:
-        """Samples from features (P, D) of image `row`. inside: bool (P,), cells to sample from; all if none is True."""
+        """Samples patches of image `row` from features (P, D). inside: bool (P,), cells to use; all if none is True."""
         cells = np.arange(len(features)) if inside is None or not inside.any() else np.flatnonzero(inside)
         sample = np.random.default_rng([self.seed, row]).permutation(cells)[: self.quota[row]]
         index = torch.from_numpy(np.sort(sample)).to(features.device)
@@ -140,13 +140,13 @@ CANDIDATES = 256
 def greedy_coreset(features: Tensor, count: int, generator: torch.Generator, width: int = 128) -> Tensor:
     """Selects a coreset: indices (count,) of patches, each the farthest from those selected before it.
 
-    The first patch is random. The result equals that of selecting one patch after another, but works in rounds: as long
-    as the best of the farthest CANDIDATES is no nearer than the last of them was at the start of the round, no other
-    patch can be farther, so only the candidates' distances are updated. The others follow in one product per round.
+    The first patch is random. The result is the same as if patches were selected one by one, but the work is done in
+    rounds. A round selects among the CANDIDATES farthest patches and updates only their distances, until another patch
+    could be farther than all of them; then all distances are updated in one product.
 
     Args:
         features: float32 (N, D).
-        count: Size of the coreset.
+        count: Size of the coreset; if N is not larger, all patches are returned in order.
         generator: Source of randomness.
         width: Features with more values are first projected to this many at random (Johnson and Lindenstrauss).
     """
@@ -206,7 +206,7 @@ def patches_of(maps: dict[int, Tensor], strides: tuple[int, ...]) -> Tensor:
     """Computes patches (B, h, w, D + 2) from maps (B, C, h, w) by stride: features, then the position.
 
     Each map is averaged over 3 x 3 cells (without padding at the edge) and interpolated to the grid of the finest
-    stride. The position is that of the cell's centre, (y, x) from 0 to 1.
+    stride. The position is the centre (y, x) of the cell, from 0 to 1.
     """
     shape = maps[strides[0]].shape[2:]
     planes = []

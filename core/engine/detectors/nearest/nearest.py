@@ -42,8 +42,8 @@ class NearestConfig(Config):
     strides: maps that are used, from fine to coarse; patches lie on the grid of the finest. patches: largest size of
     the memory. pool: number of patches sampled from all images, from which the memory is selected.
     coreset: how the memory is selected: greedy (each patch the farthest from those before) or random (faster, but
-    common patches dominate). position: weight of the position: patches one image side apart are `position` standard
-    deviations of the features farther from each other; 0 ignores the position, as PatchCore does.
+    common patches dominate). position: how much the position counts: the distance of patches one image side apart with
+    equal features, in standard deviations of the features; 0 ignores the position, as PatchCore does.
     balance: whether the features of each stride are first scaled to the same variance. neighbours: number of neighbours
     of the nearest patch by which PatchCore re-weights the score; 0 disables re-weighting.
     whitened: whether distances are squared Mahalanobis distances; position and balance then have no effect. variance:
@@ -86,14 +86,14 @@ class Nearest(MapDetector):
     }
 
     def __init__(self, encoder: Encoder, config: NearestConfig, size: int, scales: Tensor, memory: Memory) -> None:
-        """scales: factors (D + 2,) for a patch's features and its position (y, x), or a matrix (D + 2, K)."""
+        """scales: factors (D + 2,) for the features and the position (y, x), or a matrix (D + 2, K), see `scaled`."""
         super().__init__()
         self.encoder, self.config, self.size, self.memory = encoder, config, size, memory
         self.register_buffer("scales", scales)
 
     @property
     def power(self) -> int:
-        """The power of distances in map and score."""
+        """The exponent of distances in map and score: 2 if whitened, else 1."""
         return 2 if self.config.whitened else 1
 
     @classmethod
@@ -105,7 +105,7 @@ class Nearest(MapDetector):
         return NearestFitting(cls, encoder, config, count, size, context.roi)
 
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Reads a batch: smoothed `maps`, unsmoothed `distance` (B, h, w), and `weight` (B, h, w)."""
+        """Computes smoothed `maps`, unsmoothed `distance` and PatchCore's `weight`, all (B, h, w); `roi` is ignored."""
         queries = patches_of(maps, self.config.strides)
         shape = queries.shape[:3]
         flat = scaled(queries, self.scales).flatten(0, 2)
@@ -123,12 +123,12 @@ class Nearest(MapDetector):
     def explain(
         self, images: np.ndarray, points: np.ndarray | None = None, roi: np.ndarray | None = None, batch: int = 32
     ) -> list[Match]:
-        """Finds the normal patch that one patch of each image was compared with.
+        """Finds the normal patch that is most similar to one patch of each image; returns one `Match` per image.
 
         Args:
             images: uint8 (N, S, S, 3).
             points: (N, 2), pixels (x, y) inside the patches; None for each image's peak.
-            roi: uint8 (N, S, S), the region in which peaks are looked for.
+            roi: uint8 (N, S, S), the regions in which peaks are searched; not used with `points`.
             batch: Images per step.
         """
         device, matches = self.scales.device, []
@@ -183,7 +183,7 @@ class Match:
 
 
 def box_of(cell: int, side: int, size: int) -> tuple[float, float, float, float]:
-    """Returns the box of a flat cell of a `side` x `side` grid over an image of `size` pixels, clipped to the image."""
+    """Returns the box of the 3 x 3 cells around a flat cell of a `side` x `side` grid over `size` pixels, clipped."""
     y, x = divmod(cell, side)
     step = size / side
     (x0, x1), (y0, y1) = ((max(at - 1, 0) * step, min(at + 2, side) * step) for at in (x, y))

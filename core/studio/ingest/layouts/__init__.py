@@ -35,13 +35,13 @@ PLAIN = ("flat", "plain")  # layouts whose folders need no interpretation
 
 
 def demand_plain(layout: str, groups: list[Group]) -> None:
-    """Raises Question if a person should confirm how a folder was understood."""
+    """Raises Question, so that a user confirms the groups, unless `layout` is in PLAIN and no group is left out."""
     if layout not in PLAIN or any(group.meaning == "left out" for group in groups):
         raise Question("Nothing was stored: first confirm how the folder was understood.", layout, groups)
 
 
 def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:
-    """Yields the entries; an image or mask outside `within` becomes a problem, once per link that leads out."""
+    """Yields the entries; one with a file outside `within` becomes an entry with a problem, once per outside link."""
     refused = set()
     for entry in entries:
         outside = next((path for path in (entry.path, *entry.masks) if not within.holds(path)), None)

@@ -1,4 +1,4 @@
-"""The result of reading a layout (an entry per file, groups of entries), and the walk through a folder's files."""
+"""The result of reading a layout (an entry per file, groups of entries), and the traversal of a folder's files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BadFolder(ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """One file as its layout understands it. `problem` is set if the layout already knows what is wrong.
+    """A file as its layout interprets it. problem: why it is not imported, if the layout already says so.
 
     masks: files of its lesion masks. patient: its patient, if the layout names one. group: the folder or label that
     determines its class; doubt: why a person is asked about that group.

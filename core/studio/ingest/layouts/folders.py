@@ -35,7 +35,7 @@ LEFT = "only normal images are learnt from; abnormal ones of {} are left out, be
 
 @dataclass(frozen=True)
 class Place:
-    """What the folders of a path say. label: as in `Meaning`; kind: the name of a specific class; group: the path down
+    """What a path's folder names mean. label: as in `Meaning`; kind: the name of a specific class; group: the path down
     to the last folder that names split or class; reduced: the folder names that an image and its mask share."""
 
     split: str | None = None
@@ -47,7 +47,7 @@ class Place:
 
 
 def place_of(folders: tuple[str, ...], normal_elsewhere: bool = False, numbered: Container[str] = ()) -> Place:
-    """Returns what the names of these folders say together.
+    """Returns the combined meaning of the names of nested folders, outermost first.
 
     normal_elsewhere: another folder is called normal, so that a class of unknown meaning is abnormal. numbered: names
     such as ward1, from `_numbered`, which are not classes inside a folder called normal.

@@ -23,7 +23,7 @@ _TRUE, _FALSE = {"true", "yes"}, {"false", "no"}
 
 
 class Tables:
-    """The tables of a folder, or one named table. known: tables that name images; problems: entries for the others."""
+    """The tables of a folder, or one table file. known: tables that list images; problems: entries for the others."""
 
     def __init__(self, place: Path, within: Within) -> None:
         self.folder, named = (place.parent, [place]) if place.is_file() else (place, None)
@@ -170,7 +170,7 @@ def _label(text: str, numbers: set[float]) -> str:
 
 
 def tables_of(place: Path, within: Within) -> Tables:
-    """Returns the tables of a folder, or the one named table. Raises BadFolder if that one names no images."""
+    """Returns the tables of a folder, or the table file `place`. Raises BadFolder if that file lists no images."""
     tables = Tables(place, within)
     if place.is_file() and not tables.known:
         raise BadFolder(

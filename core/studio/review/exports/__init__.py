@@ -1,1 +1,1 @@
-"""Exports from the review room, each to a folder or a file and recorded in the audit trail; imports of annotations."""
+"""Exports from the review room to files and folders, recorded in the audit trail; imports of annotations."""

@@ -1,9 +1,9 @@
 """Annotations of other tools: reads and writes CVAT's XML, Label Studio's JSON and YOLO; reads COCO and PNG masks.
 
-Import: a case is found by its file's path or name (`ingest.names`), or by its name in this studio's own exports. Each
-author's shapes on a case become one lesion mask, drawn by hand, and a finding per shape; both belong to "author
-(tool)", so that they are never a reader's own and stay hidden from blind readers. Everything is read before anything is
-stored. Shapes that cannot be imported are skipped and reported with the reason.
+Import: a case is identified by its file's path or name (`ingest.names`), or by its name in this studio's exports. Each
+author's shapes on a case become one lesion mask with the source `hand`, and one finding per shape. Their reader is
+"author (tool)", so that they are never a reader's own and stay hidden from blind readers. The whole file is read before
+anything is stored. Shapes that cannot be imported are skipped and reported with the reason.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ UPLOADED = re.compile(r"[0-9a-f]{8}-(.+)", re.S)  # Label Studio's name of an up
 def import_annotations(store: Store, study: str, file: Path, format: str, by: str) -> dict:
     """Stores the lesions of another tool's file as masks and findings of the study's cases.
 
-    Returns {"cases", "findings", "cut": shapes cut off at the image's edge, "unknown": names without a case,
-    "passed_over": why other shapes were skipped}. Raises Refused, and stores nothing, if the file is not of the format,
-    is too large or holds nothing that can be imported.
+    Returns {"format", "cases", "findings", "cut": number of shapes cut off at the image's edge, "unknown": image names
+    without a case, "passed_over": reasons why other shapes were skipped}. Raises Refused, and stores nothing, if the
+    file has another format, is too large or holds nothing that can be imported.
     """
     if format not in TOOLS:
         raise Refused(f"annotations are imported from one of {', '.join(TOOLS)}, not {format!r}")
@@ -315,7 +315,7 @@ def _mask_file(body: bytes, w: int, h: int) -> np.ndarray:
 def export_annotations(
     store: Store, study: str, target: Path, format: str, by: str, keep_names: bool = False, masks: str = ""
 ) -> dict:
-    """Writes masks as a file of a tool, a shape per component; returns {"shapes", "masks", "file", "burned_in"}.
+    """Exports masks in a tool's format, one shape per component; returns {"shapes", "masks", "file", "burned_in"}.
 
     One mask at a time is in memory. CVAT gets each pixel of a component; in Label Studio and YOLO an outline also runs
     around its holes. Raises NothingToExport if there is no mask. masks: the kind, as in `pictures.Masks`.
@@ -383,7 +383,7 @@ class _Drawn:
 
 
 def outline_of(pixels: np.ndarray) -> np.ndarray:
-    """Draws one outline around a component uint8 (h, w): (N, 2) of x, y, which, filled even-odd, gives the component.
+    """Returns one outline (N, 2) of x, y that, filled by the even-odd rule, is the component uint8 (h, w).
 
     Each hole is connected to the edge on its left by a cut, there and back, through pixels of the component.
     """

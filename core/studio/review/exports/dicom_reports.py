@@ -35,8 +35,8 @@ def export_dicom_map(
 ) -> dict:
     """Writes one Parametric Map (.dcm) into `out` for each DICOM case with a heat map of `run`.
 
-    run: None for the run that Review opens with. Returns what `export_dicom_seg` does. Raises NothingToExport if no
-    case has one.
+    run: None for the run that Review opens with. Returns what `export_dicom_seg` does, without "masks". Raises
+    NothingToExport if no case has a map, and ValueError if `run` has scored no case.
     """
     names, algorithm = Names(store, study, keep_names), _algorithm(store, study, run)
     rows = each(
@@ -129,7 +129,7 @@ def export_dicom_sr(
     """Writes measurement reports (.dcm) into `out`, for each DICOM case that was read or scored.
 
     There is one for each reader who decided or recorded a finding, and one for the score of `run` (by default the run
-    that Review opens with). Returns what `export_dicom_seg` does. Raises NothingToExport if there is none.
+    that Review opens with). Returns what `export_dicom_map` does. Raises NothingToExport without any report.
     """
     names, algorithms = Names(store, study, keep_names), {"": Algorithm()}
     default = _algorithm(store, study, run)

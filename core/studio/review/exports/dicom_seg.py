@@ -1,5 +1,5 @@
-"""DICOM-SEG by highdicom, for cases that came as DICOM: one file for each lesion mask, one segment for each component;
-and what all exported DICOM files have in common.
+"""DICOM-SEG by highdicom, for cases that came as DICOM: one file for each lesion mask, one segment for each component.
+Also holds the code that all DICOM exports share.
 
 A file names the software and model that made it, and its author. Its UIDs follow from its content, and its times are
 those of the mask, reading or decision: a repeated export is identical byte for byte, and an archive stores it once. A
@@ -57,8 +57,8 @@ class Algorithm:
 
     @classmethod
     def of(cls, store: Store, run_id: str) -> Algorithm:
-        """Describes a run's detector. Its threshold is the one of the operating point, else the one that the run
-        derived from held-out normals."""
+        """Describes a run's detector. The threshold is that of the operating point in effect, by default
+        the threshold from held-out normals."""
         run = runs.get_run(store, run_id)
         threshold = level_of(store, run_id, in_effect(store, run_id)[run_id])
         title, digest = DETECTORS.title(run["method"]), weights.digest(runs.run_folder(store, run_id))
@@ -85,7 +85,7 @@ def software() -> str:
 @dataclass
 class Source:
     """A case's image as exported files refer to it. header: its header, converted to one plane. frame: from 1, None for
-    a single-image file. kind: its SOP class before the conversion. mapped: replaces UIDs that could reveal names."""
+    a single-image file. kind: its SOP class before the conversion. mapped: function that remaps a UID."""
 
     header: pydicom.Dataset
     kind: str
@@ -128,7 +128,7 @@ class Source:
 
 
 def uid_of(*values: object) -> str:
-    """Derives a UID from the values that identify an object."""
+    """Returns a UID derived from values that identify an object: the same UID for the same values."""
     return UID_ROOT + str(int.from_bytes(hashlib.sha256(repr([str(p) for p in values]).encode()).digest()[:16], "big"))
 
 
@@ -144,9 +144,9 @@ def export_dicom_seg(
     """Writes one DICOM-SEG file (.dcm) into `out` for each DICOM case with a mask.
 
     form: BINARY, one frame per segment, or LABELMAP, one frame whose values are the segments' numbers (components of a
-    mask never overlap). Returns {"files", "passed_over" (no DICOM), "left_out": [{"case", "reason"}], "burned_in",
-    "masks"}; a file's description says whether its mask is the reference or a reader's. masks: the kind, as in `Masks`.
-    Raises NothingToExport if there is none.
+    mask never overlap). Returns {"files", "passed_over": number of cases that are not DICOM or have an empty mask,
+    "left_out": [{"case", "reason"}], "burned_in", "masks"}. A file's description says whether its mask is the reference
+    or a reader's. masks: the kind, as in `Masks`. Raises NothingToExport if no file is written.
     """
     names, algorithms = Names(store, study, keep_names), dict[str, Algorithm]()
     labels = pictures.Labels(store, study)

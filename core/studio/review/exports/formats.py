@@ -44,9 +44,9 @@ def write_form(
     """Exports a study in the format `form` to `target`; returns the result of that format's export function.
 
     target: one file (a zip of many), or a folder of many if it has no suffix. run: the run whose scores and maps are
-    exported, by default the one that Review opens with. masks: "reference" or "readers" for lesion masks of that kind
-    only; else a case's reference, or a reader's newest mask. Raises ValueError, and leaves no file, if there is nothing
-    to export or the format is unknown.
+    exported, by default the run that Review opens with. masks: "reference" or "readers" for lesion masks of that kind
+    only; else each case's reference or, without one, a reader's newest mask. Raises ValueError, and leaves no file, if
+    there is nothing to export or the format is unknown.
     """
     if form not in SUFFIXES:
         raise ValueError(f"a study is exported as one of {', '.join(SUFFIXES)}, not {form!r}")

@@ -46,13 +46,13 @@ class Component:
 
 
 def label_map(mask: np.ndarray) -> tuple[np.ndarray, int]:
-    """Numbers a mask's components: mask (H, W) of 0 and not 0 -> int32 (H, W), 0 outside and 1..n inside, and n."""
+    """Numbers the components of a mask (H, W); returns int32 (H, W), 0 outside and 1 to n inside, and n."""
     count, labelled = cv2.connectedComponents((np.asarray(mask) > 0).astype(np.uint8), connectivity=8, ltype=cv2.CV_32S)
     return labelled, count - 1
 
 
 def components(mask: np.ndarray) -> Iterator[Component]:
-    """Yields components, starting at the upper left, in time linear in the mask's pixels."""
+    """Yields the components of a mask (H, W) from the upper left, in time linear in its number of pixels."""
     mask = (np.asarray(mask) > 0).astype(np.uint8)
     if not mask.any():
         return
@@ -70,7 +70,7 @@ def components(mask: np.ndarray) -> Iterator[Component]:
 
 
 class Labels:
-    """Labels of a study's masks and of their components, from the findings made with them."""
+    """The labels of a study's masks and of their components, from the findings that refer to the masks."""
 
     def __init__(self, store: Store, study: str) -> None:
         rows = store.query(
@@ -167,7 +167,7 @@ def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool 
     """Writes one 1-bit PNG for each case with a mask, byte for byte as stored, and `masks.csv`, which says whether each
     is the reference or a reader's.
 
-    masks: the kind, as in `Masks`. Returns {"files", "masks", "burned_in"}. Raises NothingToExport if there is none.
+    masks: the kind, as in `Masks`. Returns {"files", "masks", "burned_in"}. Raises NothingToExport without masks.
     """
     names, written, lines = Names(store, study, keep_names), list[int](), ["file,kind,reader"]
     of = Masks(store, study, masks)
@@ -189,7 +189,7 @@ def file_name(name: str, case_id: int) -> str:
 
 
 def clean(name: str) -> str:
-    """Makes a name valid for a file: letters, digits and `-_. `, at most 180 bytes."""
+    """Converts a name to a valid file name: letters, digits and `-_. `, at most 180 bytes."""
     plain = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)
     return plain.encode()[:180].decode(errors="ignore")
 
@@ -197,9 +197,9 @@ def clean(name: str) -> str:
 def export_coco(store: Store, study: str, target: Path, by: str, keep_names: bool = False, masks: str = "") -> dict:
     """Writes COCO: every test image, one annotation for each component of its mask, as compressed RLE.
 
-    A frame names its recording and its number (from 1), a slice its volume and its instance number; an image that may
-    carry burned-in text says so, an annotation says whether its mask is the reference or a reader's. masks: the kind,
-    as in `Masks`. Returns {"images", "annotations", "masks", "file", "burned_in"}.
+    Frames and slices have `recording` and `frame` (a frame's number from 1, or a slice's instance number), images with
+    likely burned-in text have `burned_in_text`, and annotations have `kind`: whether the mask is the reference or a
+    reader's. masks: the kind, as in `Masks`. Returns {"images", "annotations", "masks", "file", "burned_in"}.
     """
     from pycocotools import mask as rle
 
@@ -265,9 +265,9 @@ def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: 
     """Writes the study's images and masks in anomalib's layout; one image at a time is in memory.
 
     Returns {"files": images, "masks", "left_out": {reason: images}, "burned_in"}. An image imported without a label
-    gets its readers' label. Its folder is named after its finding, else after its first tag, which is the kind of an
-    imported defect. anomalib needs a mask for each abnormal image: if some have one, those without are skipped. So are
-    undecided images, and those whose file is missing. Raises NothingToExport if there is no normal image to train with.
+    gets its readers' label. The folder of an abnormal image is named after its finding, else after its first tag, the
+    kind of an imported defect. anomalib needs a mask for each abnormal image: if some have one, the others are skipped.
+    So are undecided images and missing files. Raises NothingToExport if there is no normal image to train with.
     """
     names, words, called = Names(store, study, keep_names), settled(store, study), Labels(store, study)
     of = Masks(store, study, masks)

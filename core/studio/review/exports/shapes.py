@@ -1,7 +1,7 @@
-"""Shapes drawn in other programs: one reader for each tool's files, which yields shapes, one item after another.
+"""Shapes drawn in other programs: one parser for each tool's files, which yields the shapes one by one.
 
-An item that is not understood becomes a shape with a `problem` in plain words; it does not affect the others. A file
-that is not of its format is refused as a whole.
+An item that cannot be read becomes a shape with a `problem`, a phrase for users, and does not affect the others. A file
+in another format is refused as a whole.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".d
 class Shape:
     """One drawn lesion, in pixels or, with `shares`, in shares of the image; or the `problem` for which it is skipped.
 
-    file: the image's name; names: other readings of it, tried in turn. size: width and height of the image as drawn.
+    file: the image's name; names: alternatives, tried in turn. size: width and height of the image as drawn on.
     rings: outlines (N, 2) of x, y; the shape is their union. box: x0, y0, x1, y1. ellipse: centre and radii. turn:
     degrees clockwise by which box or ellipse is rotated about its middle, or about the box's upper left `corner`. runs:
     run lengths, background first, of `window` (x, y, width, height), down its columns or along its rows. brush: Label
@@ -63,7 +63,7 @@ class Shape:
 
 
 def item(file: str, read: Callable[..., Shape], *args: Any) -> Shape:
-    """Returns `read(*args)`; if that fails, a shape of the file whose problem is the error's message, or ODD."""
+    """Returns `read(*args)` or, if it fails, a shape of the file whose `problem` is the error's message, or ODD."""
     try:
         return read(*args)
     except Refused as error:
@@ -105,7 +105,7 @@ def text_of(body: bytes) -> str:
 
 
 def unpacked(file: Path) -> Iterator[tuple[str, bytes]]:
-    """Yields the files of a zip, in memory one by one, with a limit; none is written under its own name."""
+    """Yields (name, bytes) of each file in a zip. Raises Refused if it is too large or has a path outside the zip."""
     remaining = LARGEST
     with zipfile.ZipFile(file) as archive:
         if len(archive.infolist()) > MOST_FILES:

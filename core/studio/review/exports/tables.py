@@ -40,7 +40,7 @@ def names_for(store: Store, study: str, reader: str, single_user: bool, wanted: 
 
 
 class Names:
-    """A study's names as a file carries them: remapped or, with `keep=True`, unchanged."""
+    """The names, identifiers and times of a study in exported files: remapped or, with `keep=True`, unchanged."""
 
     def __init__(self, store: Store, study: str, keep: bool = False):
         self.keep, self.store, self.study = keep, store, study
@@ -57,9 +57,9 @@ class Names:
         return hmac.new(self._key, text.encode(), hashlib.sha256).digest()
 
     def case(self, case: dict) -> str:
-        """Names a case without its suffix; a frame of a recording keeps its number: 'exam.mp4 #7' is 'exam #7'.
+        """Returns a case's name without the file suffix; a frame keeps its number: 'exam.mp4 #7' becomes 'exam #7'.
 
-        No two cases of a study share a name, ignoring case: if they would, their folders are put in front.
+        Names are unique within a study, ignoring case: names that would clash are prefixed with their folders.
         """
         if self.keep:
             return self._longer.get(case["id"]) or _bare(case["name"])
@@ -86,11 +86,11 @@ class Names:
         return longer
 
     def file(self, name: str) -> str:
-        """Names an image or folder that is not a case of the study."""
+        """Returns the name of an image or folder that is not a case of the study."""
         return name if self.keep else f"image-{self._digest('file ' + name).hex()[:12]}"
 
     def recording(self, case: dict) -> str:
-        """Names the recording of a frame or the volume of a slice; if names are kept, by its series or file name."""
+        """Returns the name of a frame's recording or a slice's volume; if names are kept, its series or file name."""
         if self.keep:
             return case["series"].split()[0] if case["series"] else Path(case["path"]).stem
         return f"recording-{self._digest('recording ' + str(case['series'] or case['sha256'])).hex()[:12]}"
@@ -165,7 +165,7 @@ def export_csv(
 ) -> dict:
     """Writes a study's decisions as CSV, one line for each review that counts; returns {"rows", "file", "burned_in"}.
 
-    Score, percentile and flag are from `run`, else from the run the reader saw, else from the one that Review opens
+    Score, percentile and flag are from `run`, else from the run the reader saw, else from the run that Review opens
     with. The frames of a recording count from 1; a slice of a volume has its instance number. `number` is the case's
     number on the page, in every table.
     """
@@ -203,7 +203,7 @@ SCORES = (
 
 
 def export_scores(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
-    """Writes each score of each run as CSV, a line for each case and run, by case.
+    """Writes the scores of all runs as CSV, one line for each case and run, ordered by case.
 
     threshold: the score above which the run's operating point flags a case. Returns {"rows", "file", "burned_in"}.
     """
@@ -271,7 +271,7 @@ def _certainty(extra: str | None) -> dict:
 
 
 def cell(value):
-    """Puts ' before text that a spreadsheet would take for a formula, even if it begins with spaces or line breaks."""
+    """Returns a value for a cell of a CSV; text that a spreadsheet would run as a formula gets a leading apostrophe."""
     if not isinstance(value, str) or not value:
         return value
     first = value.lstrip().lstrip("\ufeff\u200b\x00")[:1]
