@@ -26,7 +26,7 @@ export interface components {
             text: boolean | null;
             odd: string[];
         };
-        /** @description A reader's account, by its name. */
+        /** @description The name of a reader's account. */
         Account: {
             name: string;
         };
@@ -35,7 +35,7 @@ export interface components {
             /** @enum {string} */
             role: "reader" | "adjudicator" | "administrator";
         };
-        /** @description All accounts. sign_in: whether readers sign in at all. you: the current reader's name. */
+        /** @description All accounts. sign_in: whether readers sign in (false in single-user mode). you: the current reader's name. */
         Accounts: {
             /** @constant */
             ok: true;
@@ -50,7 +50,7 @@ export interface components {
         /**
          * @description Images to add to a study.
          *
-         *     path, or drop: the token of an upload. again: also those erased from this home; ask: ask about these first.
+         *     path, or drop: the token of an upload. again: also add images erased from this home; ask: ask about these first.
          */
         Add: {
             /** @default  */
@@ -81,7 +81,7 @@ export interface components {
             fleiss: components["schemas"]["FleissKappa"] | null;
             differ: components["schemas"]["Differing"][];
         };
-        /** @description A case whose picture is fetched in advance. name: the neutral name, if the reader knows it by one. */
+        /** @description A case whose picture is fetched in advance. name: its neutral name, if the reader sees neutral names. */
         Ahead: {
             id: number;
             v: string;
@@ -91,7 +91,7 @@ export interface components {
         /**
          * @description The result of importing a file of annotations.
          *
-         *     cut: number of shapes cropped at the edge. unknown: names that no case has. passed_over: why others were skipped.
+         *     cut: number of shapes cropped at the edge. unknown: file names without a case. passed_over: why shapes were skipped.
          */
         AnnotationsIn: {
             /** @constant */
@@ -103,7 +103,7 @@ export interface components {
             unknown: string[];
             passed_over: string[];
         };
-        /** @description A person's answers. answers: the meaning of each group; again: whether to import images erased from this home. */
+        /** @description Answers to an import's question. answers: meaning of each group; again: whether to import erased images. */
         Answered: {
             /** @default {} */
             answers: {
@@ -180,7 +180,7 @@ export interface components {
         /**
          * @description The reliability of a run's scores.
          *
-         *     planted, plain: empty before they are measured. enough: number of normal and of abnormal decisions to calibrate.
+         *     planted, plain: empty before they are measured. enough: normal and abnormal decisions needed for a calibration.
          */
         Believed: {
             /** @constant */
@@ -193,7 +193,7 @@ export interface components {
             enough: number;
             made: string | null;
         };
-        /** @description The dataset of the published numbers shown next to ours, and whether it is this study's. */
+        /** @description The dataset of the published numbers shown next to ours. own: whether the study is of that dataset. */
         Beside: {
             dataset: string;
             own: boolean;
@@ -234,8 +234,8 @@ export interface components {
         /**
          * @description The result of importing a bundle.
          *
-         *     rows: their number by table. readers: the names here of the bundle's readers. missing: cases without an image, and
-         *     maps without files. changed: names of cases whose image is no longer the one imported originally.
+         *     rows: number of imported rows by table. readers: name in the bundle to name in this home. missing: names of cases
+         *     without an image, and maps without files. changed: names of cases whose image is not the one imported originally.
          */
         Bundle: {
             /** @constant */
@@ -277,8 +277,8 @@ export interface components {
          * @description A case, with the fields that its reader may see.
          *
          *     While the case is hidden from a blind reader, it has no fields after `findings`, and only the reader's own findings.
-         *     `others`, `frames` and `recording` are missing while the reader is blind, `about` under neutral names, all four in a
-         *     trial. kinds: tags from the import.
+         *     While the reader is blind, `others`, `frames` and `recording` are missing; under neutral names, `about`; in a trial,
+         *     all four. kinds: tags from the import.
          */
         CaseDetail: {
             id: number;
@@ -401,7 +401,7 @@ export interface components {
         /**
          * @description An operating point.
          *
-         *     threshold: null for the percentile of held-out normals. labels: whether labels were known when it was chosen.
+         *     threshold: null for the percentile of held-out normals. labels: whether labels were known when it was dragged.
          */
         Chosen: {
             /** @enum {string} */
@@ -543,7 +543,7 @@ export interface components {
             abnormal: number;
             unsure: number;
         };
-        /** @description A stored decision, and the next case. review: 0 for a blind reader. */
+        /** @description A stored decision, and the next case. review: id of the decision; 0 for a blind reader. */
         Decided: {
             /** @constant */
             ok: true;
@@ -561,7 +561,7 @@ export interface components {
             /** @default false */
             train: boolean;
         };
-        /** @description The job that makes the demo's weights or trains on it. job: null if the study already existed. */
+        /** @description The job that computes the demo's weights or trains on it; null if the study to import already existed. */
         DemoJob: {
             /** @constant */
             ok: true;
@@ -640,7 +640,7 @@ export interface components {
             ok: true;
             drop: string;
         };
-        /** @description The measurements of a dry run. memory, free: bytes. No figures if the first steps did not fit into memory. */
+        /** @description The measurements of a dry run. memory, free: bytes. Most are missing if the first steps did not fit. */
         DryRun: {
             /** @constant */
             ok: true;
@@ -670,10 +670,10 @@ export interface components {
             correlation: number;
         };
         /**
-         * @description An encoder that a map can be drawn of.
+         * @description An encoder whose features can be mapped.
          *
          *     k: the largest number of pasted lesions (MedMix's classes are A_0 to A_k). centred: whether class centres were saved
-         *     with it, from which features can then be measured.
+         *     with every epoch, as a map of centred features needs.
          */
         EncoderRun: {
             id: string;
@@ -719,7 +719,7 @@ export interface components {
             open: string[];
             still: string[];
         };
-        /** @description A patient whose erasure is confirmed. cases: the number that was shown before. */
+        /** @description A patient whose erasure is confirmed. cases: the number of cases that was shown before. */
         Erasure: {
             /** @default  */
             patient: string;
@@ -765,7 +765,7 @@ export interface components {
          * @description The patch of a case that a run finds most abnormal, and the normal patch most similar to it.
          *
          *     box: the patch of the case; there: the patch of the training image `case`; both in fractions of width and height.
-         *     usual: such distances of held-out normal images, or null.
+         *     distance: between their features; usual: the same distance on held-out normal images, or null.
          */
         Explained: {
             /** @constant */
@@ -789,8 +789,8 @@ export interface components {
         /**
          * @description A warning before a study is exported.
          *
-         *     text: null without a warning. cases: at most 200 with likely burned-in text. servers: names of the DICOMweb servers
-         *     that the reader may send to.
+         *     text: the warning, or null. cases: ids of at most 200 cases with likely burned-in text. servers: names of the
+         *     DICOMweb servers that the reader may send to.
          */
         ExportWarning: {
             /** @constant */
@@ -939,7 +939,7 @@ export interface components {
         /**
          * @description A piece that was pasted into sample m of class A_n.
          *
-         *     box: where it was cut out of the image in column `donor`; to: where it was pasted; as fractions of the side.
+         *     donor: column of the source image (`cols` or more: another study). box, to: where cut and pasted, in image sides.
          */
         GridSource: {
             n: number;
@@ -1044,7 +1044,7 @@ export interface components {
             ahead: boolean | null;
             steps: string[];
         };
-        /** @description The answer to a request for a result that is computed once. job: the job that does it; null if it is ready. */
+        /** @description The answer to a request for a result that a job computes once. job: its id; null if the result is ready. */
         JobAsked: {
             /** @constant */
             ok: true;
@@ -1063,8 +1063,8 @@ export interface components {
         /**
          * @description An account, with its reader's progress in one study.
          *
-         *     seen: when the reader was last active, or null. last: whether this is the only administrator. tokens: their number.
-         *     The other numbers count the study's cases: assigned ones, assigned ones that are read, and all that are read.
+         *     seen: when the reader last signed in or decided, or null. last: whether this is the only administrator. tokens:
+         *     number of tokens. assigned, read: the study's assigned cases, and how many are read. read_in_all: all read cases.
          */
         KeptAccount: {
             name: string;
@@ -1098,7 +1098,7 @@ export interface components {
             ok: true;
             labels: string[];
         };
-        /** @description A request to learn from readers' marks. fit: the scored fit to start from. */
+        /** @description A request to learn from readers' marks. fit: id of the scored fit to start from. */
         Learn: {
             fit: string;
         };
@@ -1219,9 +1219,9 @@ export interface components {
         /**
          * @description How similar the fake lesions are to the study's real ones, in an encoder's features.
          *
-         *     auroc_real, auroc_synthetic: of real and of fake lesions against normal patches, by a classifier of real lesions.
-         *     closeness: the ratio of the two above chance, 0 to 1. distance: energy distance of fake to real lesions, 1 for
-         *     normal patches. real: number of real lesions used.
+         *     auroc_real, auroc_synthetic: AUROC of held-out real lesions and of fake lesions against normal patches, by a linear
+         *     classifier of real lesions. closeness: (auroc_synthetic - 0.5) / (auroc_real - 0.5), clipped to 0 to 1. distance:
+         *     energy distance of fake to real lesions, relative to that of normal patches. real: number of real lesions.
          */
         LesionSimilarity: {
             auroc_real: number;
@@ -1233,7 +1233,7 @@ export interface components {
         /**
          * @description An overview of the list of cases.
          *
-         *     total: rows of the filtered list. labels: whether it may be filtered by label.
+         *     total: rows of the filtered list. labels: whether the reader may filter it by label.
          */
         ListOverview: {
             /** @constant */
@@ -1404,7 +1404,7 @@ export interface components {
                 [key: string]: any;
             };
         };
-        /** @description A setting that the search changed. without: the distance if this setting is reset. */
+        /** @description A setting that the search changed. without: the distance to the lesions if only this setting is reset. */
         MatchedSetting: {
             name: string;
             before: string | number | number[];
@@ -1471,7 +1471,7 @@ export interface components {
             trace: components["schemas"]["Traced"];
             lines: string[];
         };
-        /** @description A network that all rows can use. budget: whose default it is, or null. */
+        /** @description A backbone that all rows can use. budget: the budget whose default it is, or null. */
         NamedNetwork: {
             name: string;
             title: string;
@@ -1507,7 +1507,7 @@ export interface components {
         /**
          * @description A decision to store.
          *
-         *     token: identifies the request; repeated, it stores nothing. shown: what was on screen, for the audit trail.
+         *     token: a repeated token stores nothing. seconds: reading time. shown: what was on screen, for the audit trail.
          */
         NewDecision: {
             case: number;
@@ -1544,7 +1544,7 @@ export interface components {
         /**
          * @description The result of a test by betting whether new normal images still score like held-out ones.
          *
-         *     capital: the test's maximum capital; 100 raises an alarm. since: the day of the alarm, or null. caveat: its limits.
+         *     capital: the test's maximum capital; 100 raises an alarm. since: day of the alarm, or null. caveat: a limitation.
          */
         NewImages: {
             cases: number;
@@ -1608,14 +1608,14 @@ export interface components {
             /** @default 60 */
             seconds: number;
         };
-        /** @description A plan to store. trial: the one whose plan it replaces. */
+        /** @description A plan to store. trial: id of the trial whose plan it replaces; null for a new trial. */
         NewTrial: {
             plan: {
                 [key: string]: any;
             };
             trial?: number | null;
         };
-        /** @description Facts for a study's next steps. guess, kept: the guessed and confirmed kind. look: seconds of a first look. */
+        /** @description Facts for choosing a next step. guess, kept: guessed, confirmed kind of image. look: seconds of a first look. */
         Next: {
             /** @constant */
             ok: true;
@@ -1667,7 +1667,7 @@ export interface components {
             /** @enum {string} */
             kind: "reference" | "readers";
         };
-        /** @description Lesions that can be matched. most: how many a search takes. latest: the study's newest search, or null. */
+        /** @description Lesions that can be matched. most: maximum of one search. latest: id of the study's newest search, or null. */
         OfferedLesions: {
             /** @constant */
             ok: true;
@@ -1675,7 +1675,7 @@ export interface components {
             most: number;
             latest: string | null;
         };
-        /** @description left_out: number of points that are MedMix versions, not cases. */
+        /** @description left_out: number of points that are MedMix versions; for a worklist, of all that are not test cases. */
         OnWorklist: {
             /** @constant */
             ok: true;
@@ -1714,7 +1714,7 @@ export interface components {
          * @description A run's performance against the labels, or against the readers.
          *
          *     roc: (false positive rate, true positive rate), with their thresholds in `cuts`; null if only normal or only
-         *     abnormal cases are known.
+         *     abnormal cases are known. point: the same two rates at the operating point.
          */
         OperatingPoint: {
             tp: number;
@@ -1767,9 +1767,9 @@ export interface components {
             ][][];
         };
         /**
-         * @description What a study holds.
+         * @description The contents of a study.
          *
-         *     sizes: the four most frequent of size_count sizes, with their numbers of images.
+         *     sizes: the four most frequent of size_count image sizes, with their numbers of images. report: of the import.
          */
         Overview: {
             /** @constant */
@@ -1847,7 +1847,7 @@ export interface components {
             height: number;
             bits: number | null;
         };
-        /** @description A case's position in the list. at: the number of rows before it. */
+        /** @description A case's position in the list. at: the number of rows before it. Both are null if no case matches. */
         Place: {
             /** @constant */
             ok: true;
@@ -1918,7 +1918,7 @@ export interface components {
             reading: components["schemas"]["ReadingOfPoint"] | null;
             reviews: components["schemas"]["ReviewOfPoint"][];
         };
-        /** @description What the points of a map represent, one entry per point. */
+        /** @description The case of each point of a map, and the number of lesions that MedMix pasted into it. */
         PointIdentities: {
             case_id: number[];
             lesions: number[];
@@ -1973,8 +1973,8 @@ export interface components {
         /**
          * @description How well a linear probe separates the classes of a scene.
          *
-         *     confusion: rows are true classes. near: null if the study has too few lesion masks, or hides them from the reader.
-         *     study: the study of the images and of the real lesions in `near`. side: side of the images in pixels.
+         *     confusion: rows are true classes. survival: mean share of a lesion's pixels that weak views keep; lost: share of
+         *     views that keep less than half. near: null if lesion masks are too few or hidden from the reader. side: in pixels.
          */
         Probe: {
             /** @constant */
@@ -2037,7 +2037,7 @@ export interface components {
         /**
          * @description The conformal threshold: at most `alpha` of normal images are flagged; of the test normals, `share` were flagged.
          *
-         *     caveat: its limits. paused: whether the guarantee is suspended because images have changed; `guarantee` says so.
+         *     caveat: a limitation of the guarantee, or null. paused: whether it is suspended because images have changed.
          */
         Promised: {
             alpha: number;
@@ -2151,7 +2151,7 @@ export interface components {
             run: string;
             job: number;
         };
-        /** @description The result of an import. first: the first new case, if cases were added to a study. */
+        /** @description The result of an import. first: id of the first new case, if cases were added to a study. */
         Report: {
             study: string;
             accepted: number;
@@ -2205,7 +2205,7 @@ export interface components {
          * @description A row of one of the paper's tables.
          *
          *     values: our results by metric; paper: the published ones. starred, paper_starred: whether our row, or the paper's,
-         *     uses no ImageNet weights. collapsed: number of collapsed encoders. failed: why there is no result, or "".
+         *     uses no ImageNet weights. seconds: mean time. collapsed: number of collapsed encoders. failed: the error, or "".
          */
         ReportRow: {
             label: string;
@@ -2222,7 +2222,7 @@ export interface components {
             collapsed: number;
             failed: string;
         };
-        /** @description The runs of a row with one seed. fit, encoder: null if not made yet. */
+        /** @description The runs of a row with one seed. fit, encoder: ids of the runs; null if not made yet. */
         ReportSeed: {
             seed: number;
             fit: string | null;
@@ -2292,7 +2292,7 @@ export interface components {
         /**
          * @description The result of an undo or a redo.
          *
-         *     decision: the one that counts now. review: 0 for a blind reader.
+         *     decision: the one now in effect, or null. review: id of the decision; 0 for a blind reader.
          */
         Reverted: {
             /** @constant */
@@ -2325,7 +2325,7 @@ export interface components {
         /**
          * @description What the Review tab needs to open a study.
          *
-         *     version: the studio's version. blind: whether the study is read blind first; blinded: whether by this reader.
+         *     version: the studio's version. blind: whether the study is read blind first; blinded: whether this reader is blind.
          */
         ReviewSetup: {
             /** @constant */
@@ -2394,8 +2394,8 @@ export interface components {
         /**
          * @description One run in detail.
          *
-         *     left: seconds until it is done, null if no job works on it. series: values since the requested step, or all of them
-         *     if `reset`.
+         *     left: seconds until it is done, null if no job works on it. series: every stride-th value since the requested step,
+         *     or since the start if `reset`. last: the newest step.
          */
         RunDetail: {
             /** @constant */
@@ -2526,9 +2526,9 @@ export interface components {
         /**
          * @description A run that has scored a study.
          *
-         *     first: whether it stands for its detector: the adopted run, else the newest on a trained encoder. encoder: method of
-         *     its encoder's run. adopted: whether an administrator put it first. compares: whether it can show which normal patch
-         *     a patch was compared with.
+         *     first: whether it represents its detector: the adopted run, else the newest on a trained encoder, else the newest.
+         *     encoder: method of its encoder's run. adopted: whether an administrator put it first. compares: whether it can show
+         *     the normal patch that a patch was compared with.
          */
         ScoredRun: {
             id: string;
@@ -2541,7 +2541,7 @@ export interface components {
             adopted: boolean;
             compares: boolean;
         };
-        /** @description A search. state: null before its first try. job: null if it is no longer in the list of jobs. */
+        /** @description A search. count: number of lesions. limit: seconds. state: null before the first try. job: null if not listed. */
         Search: {
             /** @constant */
             ok: true;
@@ -2566,7 +2566,7 @@ export interface components {
         /**
          * @description The objects to send to a DICOMweb server.
          *
-         *     server: its name on this machine (`dicom server`). run: whose maps and scores are sent; "" for Review's run.
+         *     server: its name in `dicom server`. run: whose maps and scores are sent; "" for the run that Review opens with.
          */
         Send: {
             server: string;
@@ -2651,7 +2651,7 @@ export interface components {
             detector: components["schemas"]["Confusion"] | null;
             agreement: components["schemas"]["SessionAgreement"][];
         };
-        /** @description The choices for a new session, and the sessions that have ended. */
+        /** @description The choices for a new session, and sessions that have ended (over). blind: whether the reader is blind now. */
         Sessions: {
             /** @constant */
             ok: true;
@@ -2732,7 +2732,7 @@ export interface components {
             share: number;
         };
         /**
-         * @description What the reader is reading. blind: studies that the reader reads blind now. session: the open reading session.
+         * @description The reader's blind reading and open session. blind: studies read blind now. session: the open reading session.
          *
          *     closed: paths that are refused meanwhile, as regular expressions. why: the reason, in words.
          */
@@ -2851,7 +2851,7 @@ export interface components {
             tag: string;
             cases: number;
         };
-        /** @description A tag that was added to cases or removed. */
+        /** @description A tag that was added to cases or removed. cases: number of changed cases. */
         Tagged: {
             /** @constant */
             ok: true;
@@ -2908,8 +2908,8 @@ export interface components {
         /**
          * @description The reader's agreement with the machine and with the ground truth.
          *
-         *     read: images that the reader called normal or abnormal; machine, truth: how many of these each agrees on; missed:
-         *     images with a lesion that the reader found and the machine did not flag.
+         *     read: images that the reader called normal or abnormal; machine, truth: how many of these the run, or the ground
+         *     truth, agrees with; missed: abnormal images that the reader recognised and the run did not flag.
          */
         TourAgreement: {
             read: number;
@@ -2920,8 +2920,8 @@ export interface components {
         /**
          * @description The state of the demo study.
          *
-         *     found: the abnormal case with the highest score; null, like `agreement`, while the reader reads the study blind.
-         *     stored: the encoder that was trained on the study last, if any.
+         *     found: id of the abnormal case with the highest score, or null; null, like `agreement`, while the reader reads the
+         *     study blind. stored: id of the newest encoder trained on the study, or null.
          */
         TourState: {
             /** @constant */
@@ -2933,7 +2933,7 @@ export interface components {
             stored: string | null;
             agreement?: components["schemas"]["TourAgreement"] | null;
         };
-        /** @description A step of the tour. yours: the reader's decisions are counted while it is shown. */
+        /** @description A step of the tour. yours: whether the reader's decisions are counted while it is shown. */
         TourStep: {
             tab: string;
             title: string;
@@ -3041,7 +3041,7 @@ export interface components {
             };
             device: string;
         };
-        /** @description An undo or a redo. list: the worklist's filters and order. */
+        /** @description A request to undo or redo a decision. list: the worklist's filters and order. */
         Travel: {
             study: string;
             token?: string | null;
@@ -3076,8 +3076,8 @@ export interface components {
         /**
          * @description A study's trials, and the choices for a plan.
          *
-         *     form, usual: form and defaults of a new plan. readers: accounts with that role. panel: everyone with an account, or
-         *     with reviews of the study.
+         *     form, usual: form and defaults of a new plan. readers: accounts with the role reader. panel: everyone who has an
+         *     account or has reviewed the study.
          */
         Trials: {
             /** @constant */
@@ -3167,7 +3167,7 @@ export interface components {
             job: components["schemas"]["ImportJob"] | null;
             left_out: components["schemas"]["LeftOut"][];
         };
-        /** @description Settings of a study's watched folder. run: "" for the run that Review opens with. */
+        /** @description Settings of a study's watched folder. folder: always required. run: "" for the run that Review opens with. */
         WatchSettings: {
             /** @default  */
             folder: string | null;
@@ -3207,8 +3207,8 @@ export interface components {
         /**
          * @description A row of the worklist.
          *
-         *     flagged: 0 or 1. map: when the heat map was made. kinds: tags from the import. why: why the run would learn
-         *     from it, in the order "teaches". All optional fields are missing while the case is hidden.
+         *     flagged: 0 or 1. map: when the heat map was made. kinds: tags from the import. why: why the run would learn from
+         *     the case; only if the list is sorted by "teaches". All optional fields are missing while the case is hidden.
          */
         WorklistRow: {
             id: number;
@@ -3238,8 +3238,8 @@ export interface components {
         /**
          * @description A fit's result for an image.
          *
-         *     threshold: the score above which the run flags an image. percentile: among its held-out normals. These and flagged
-         *     are null before its study is scored. heat_map: a 16-bit PNG as a data URL; low and high: the values of 0 and 65535.
+         *     threshold: the score above which the run flags an image. percentile: of the score among held-out normals. Both and
+         *     `flagged` are null before the run has scored its study. heat_map: a 16-bit PNG as a data URL, 0 is low, 65535 high.
          */
         app__routes__programs__Look: {
             /** @constant */

@@ -1,7 +1,7 @@
 """The files of a trial's report: HTML page and PDF, lists for iMRMC and RJafroc, the plan.
 
-Page, PDF and lists call the readers R1, R2, ... and the cases 1, 2, ... in the order of the plan. Only plan.json and
-figures.json contain the readers' names; no file contains the studio's case numbers.
+Readers are R1, R2, ..., the panel P1, P2, ... and cases 1, 2, ... in the order of the plan; the files contain no names
+of people and none of the studio's case numbers. The plan's digest is that of the plan with names, as the studio has it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from core.studio.trials.options import DESIGNS
 
 FILES = ("report.html", "report.pdf", "imrmc.csv", "truth.csv", "tp.csv", "fp.csv", "plan.json", "figures.json")
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # Paul Tol's bright
+NAMED = ("readers", "panel", "within", "by_reader", "read")  # keys of the plan and the figures that hold names
 Table = tuple[str, str, list[str], list[list[str]]]  # title, note, head, rows
 
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}
@@ -46,9 +47,20 @@ def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
     for name, text in lists(store, reads).items():
         (folder / name).write_text(text, "utf-8")
     dates = {"digest": row["digest"], **{k: row[k] for k in ("created", "started", "frozen", "closed")}}
-    (folder / "plan.json").write_text(json.dumps({"plan": row["plan"].to_dict(), **dates}, indent=1) + "\n")
-    (folder / "figures.json").write_text(json.dumps(results, indent=1) + "\n")
+    names = {name: f"P{j + 1}" for j, name in enumerate(row["plan"].panel)}
+    names |= {name: f"R{j + 1}" for j, name in enumerate(reads.readers)}
+    for file, content in (("plan.json", {"plan": row["plan"].to_dict(), **dates}), ("figures.json", results)):
+        (folder / file).write_text(json.dumps(_coded(content, names), indent=1) + "\n")
     return {"trial": trial, "digest": row["digest"], "files": list(FILES)}
+
+
+def _coded(value: Any, names: dict[str, str], here: bool = False) -> Any:
+    """Replaces the names of people under the keys NAMED, as list items or as keys. here: whether `value` is there."""
+    if isinstance(value, dict):
+        return {names.get(k, k) if here else k: _coded(v, names, k in NAMED) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_coded(item, names, here) for item in value]
+    return names.get(value, value) if here and isinstance(value, str) else value
 
 
 def bundled(folder: Path) -> bytes:

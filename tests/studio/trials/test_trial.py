@@ -314,6 +314,10 @@ def test_the_report_holds_the_figures_and_lists_that_others_read(staffed, tmp_pa
     page = (tmp_path / "out/report.html").read_text()
     assert done["digest"] in page and "Changes of decision" in page and not any(f">{name}<" in page for name in READERS)
     assert (tmp_path / "out/report.pdf").read_bytes().startswith(b"%PDF")
+    for file in ("plan.json", "figures.json", "imrmc.csv", "truth.csv"):
+        text = (tmp_path / "out" / file).read_text()
+        assert not any(name in text for name in READERS), f"{file} holds a reader's name"
+    assert json.loads((tmp_path / "out/plan.json").read_text())["plan"]["readers"] == ["R1", "R2", "R3"]
     with (tmp_path / "out/imrmc.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["readerID", "caseID", "modalityID", "score"]
