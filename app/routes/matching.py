@@ -168,7 +168,7 @@ def lesions(ctx: Studio, who: Sighted, study: Name):
 
 @router.get("/lesions/{case}/patch.png", **binary("image/png"))
 def patch(ctx: Studio, who: Sighted, case: Id, study: Name):
-    """Return the image patch around a lesion, which a search compares."""
+    """Return the patch around a lesion that the matching search uses."""
     return pixels.picture(match.patch(ctx.store(), study, case))
 
 

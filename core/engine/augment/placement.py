@@ -125,7 +125,7 @@ def place(
 ) -> np.ndarray:
     """Places M boxes of given height and width, `lengths` (M, 2) in pixels, each at the best of C random positions.
 
-    image (M,): whose region is used; u (M, C, 2): uniform draws; inside: the share inside the region that is enough;
+    image (M,): index of each box's image; u (M, C, 2): uniform draws; inside: sufficient share of a box in the region;
     taken (M, m, 4): boxes (y0, x0, h, w) to keep away from (h = 0: unused). Returns int (M, 4): y0, x0, h, w.
     """
     if not sampler.known and taken is None:

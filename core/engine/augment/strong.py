@@ -96,7 +96,7 @@ class Mixed:
 
     images: float32 (B, 3, S, S) in [0, 1].
     masks: bool (B, S, S), True for every changed pixel, or for the whole image if the augmentation changes all of it.
-    count: long (B,), n of A_n.
+    count: long (B,), class n of each image, 0 to k.
     boxes: long (B, k, 4), position of each lesion: y0, x0, y1, x1 in pixels, y1 and x1 exclusive; 0 where unused.
     sources: long (B, k, 4), the box from which it was cut in image `donors[b, i]`; 0 if it was drawn instead.
     donors: long (B, k), index of the donor image in the batch; B + j for image j of a pool; -1 without a donor.

@@ -103,10 +103,10 @@ def region_weights(masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[
 
 
 def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, limit: float = LIMIT) -> float | None:
-    """Computes PRO (0 to 1) exactly, with every value of the maps as a threshold and linear interpolation.
+    """Computes PRO (per-region overlap, 0 to 1) exactly, with every map value as a threshold, interpolated linearly.
 
-    The false positive rate is over the pixels of these images outside lesion masks. Returns None without a region or
-    without any other pixel.
+    limit: highest false positive rate, over the `valid` pixels outside lesions. Returns None if no pixel is in a lesion
+    or all are.
     """
     weights, regions = region_weights(masks, valid)
     inside = np.ones(maps.shape, bool) if valid is None else valid

@@ -289,7 +289,7 @@ def _note(result: Match, asked: Asked) -> str:
 
 
 def save(store: Store, match: str, name: str, reader: str | None = None) -> dict[str, Any]:
-    """Saves the result of a search as a preset and returns the preset. Raises ValueError before the first try."""
+    """Saves a search's best settings as a preset and returns it. Raises ValueError if none has been tried yet."""
     state = get(store, match)["state"]
     if not state:
         raise ValueError(NOTHING_YET)

@@ -88,7 +88,7 @@ _LEFT_OF_PART = """SELECT p.id, (SELECT count(*) FROM reading_session_cases o WH
 def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
     """Ends the reader's open session; returns its number, None without one. by: who ends it, if not the reader.
 
-    Raises ValueError for a part of a trial that has unread cases.
+    Raises ValueError if the session belongs to a trial and has unread cases.
     """
     with store.write() as db:
         session = open_session(store, reader)
@@ -127,8 +127,8 @@ def decisions_of(store: Store, session: dict) -> list[dict]:
 
 
 def last_decision_sql(number: str) -> str:
-    """Returns the SQL for the last decision of the session's reader on the case whose id is the SQL `number`. Its two
-    parameters are the reader and first_review."""
+    """Returns a subquery for a reader's last decision in a session on the case whose id is `number`, an SQL expression.
+    Its parameters are the reader and the session's first_review."""
     return (
         f"(SELECT k.decision FROM reviews k WHERE k.case_id = {number} AND k.reader = ? AND k.id > ? AND k.active = 1 "
         "AND k.stage != 'adjudication' ORDER BY k.id DESC LIMIT 1)"
@@ -274,7 +274,7 @@ class Aliases:
         return hashlib.blake2b(f"{case_id} {text}".encode(), key=self._secret, digest_size=16).hexdigest()
 
     def shown(self, row: dict) -> dict:
-        """Returns a row as it may be sent: a case (under `id`), or something that belongs to one (`case_id`)."""
+        """Returns a row with the list's neutral ids and names, if in use. row: a case (`id`) or its data (`case_id`)."""
         if self.order is None:
             return row
         if "case_id" in row:

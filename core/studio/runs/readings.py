@@ -62,7 +62,7 @@ def unpack_map(reading: dict) -> np.ndarray:
 
 
 def unpack_not_judged(reading: dict) -> np.ndarray:
-    """Unpacks where a reading's heat map is not judged: bool (h, w)."""
+    """Unpacks the mask of the pixels of a reading's heat map that are not judged: bool (h, w)."""
     shape = reading["map_h"], reading["map_w"]
     if reading["not_judged"] is None:
         return np.zeros(shape, bool)

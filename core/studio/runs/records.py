@@ -98,7 +98,7 @@ def create_run(
 
 
 def get_run(store: Store, run_id: str) -> dict:
-    """Returns a run's row with config, packages and summary as values. Raises NotFound, listing the latest runs."""
+    """Returns a run's row with its JSON columns parsed. Raises NotFound, which lists the latest runs, if unknown."""
     row = store.one("SELECT * FROM runs WHERE id = ?", [run_id])
     if row is None:
         latest = [r["id"] for r in store.query("SELECT id FROM runs ORDER BY created DESC LIMIT 8")]

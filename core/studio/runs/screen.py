@@ -43,7 +43,7 @@ FOREVER = sys.maxsize
 
 
 class BadModel(ValueError):
-    """Raised for a folder without a readable, unchanged model, or a missing source; the message says which."""
+    """Raised if the model or the folder to score is missing, or the model is unreadable or changed."""
 
 
 def digest_of(file: Path) -> str:

@@ -75,8 +75,8 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True, masks: str = "") 
 def draw_sheet(
     store: Store, run_id: str, out: Path, best: int = 12, worst: int = 12, roi: bool = True, masks: str = ""
 ) -> dict:
-    """Writes the sheet to `out` (PNG, JPEG, SVG or PDF); returns "out", "cases", "against" and the Dice of the "best"
-    and the "worst" cases. masks: the kind, see `truth_masks`."""
+    """Draws the best and worst cases by Dice to `out` (PNG, JPEG, SVG, PDF). Returns "out", "cases" (their number),
+    "against" (the masks, in words), and the Dice of the "best" and "worst". masks: see `truth_masks`."""
     cases, against = cases_by_dice(store, run_id, roi, masks)
     best = min(best, len(cases))
     worst = min(worst, len(cases) - best)

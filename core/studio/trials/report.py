@@ -296,7 +296,7 @@ def _kappa(row: dict) -> str:
 
 
 def drawn(results: dict[str, Any], marks: bool) -> list[tuple[str, Any]]:
-    """Draws the flow of cases, ROC curves, and FROC and AFROC curves if there are marks: [(title, figure)]."""
+    """Draws the case flow and, where available, the ROC, FROC and AFROC curves: [(title, figure)]."""
     out = [("Flow of cases", _flow_figure(results))]
     if results["enough"]:
         curves = [[reader_row["points"] for reader_row in arm] for arm in results["by_reader"]]

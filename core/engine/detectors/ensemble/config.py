@@ -110,9 +110,9 @@ def suited(config: EnsembleConfig, head: ClassHead | None) -> EnsembleConfig:
 def aligned_weights(weights: dict[str, float], aligned: dict[str, float], shares: dict[str, float]) -> dict[str, float]:
     """Raises the weights of `aligned` members if normal images are aligned; the sum of all weights is unchanged.
 
-    shares: by member, how well normal images are aligned (`PaDiM.alignment`). The factor grows linearly from 1 at the
-    first value of ALIKE to the value in `aligned` at the second. If objects are always in the same pose, what is normal
-    depends on the position, which only PaDiM takes into account.
+    aligned: largest factor by member. shares: alignment of the normal images by member (`PaDiM.alignment`). The factor
+    grows linearly from 1 at the share ALIKE[0] to the largest at ALIKE[1]. If objects are always in the same pose, what
+    is normal depends on the position, which only PaDiM and ensembles with a PaDiM take into account.
     """
     low, high = ALIKE
     grown = {

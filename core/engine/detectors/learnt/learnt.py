@@ -570,8 +570,8 @@ def chosen_weight(
 ) -> tuple[float, float, np.ndarray]:
     """Chooses the weight of the base's map and the threshold of outlines.
 
-    The threshold of a weight is the mean of those with nearly its best Dice, averaged with the one in `normal_levels`,
-    which counts as DOUBT marks. Of the weights whose mean Dice is within LOST of the best, the largest is chosen.
+    For each weight, the mean of the thresholds with nearly the best Dice is averaged with that in `normal_levels`, which
+    has the weight of DOUBT marks. The largest weight whose mean Dice is within LOST of the best is chosen.
 
     Args:
         curves: By weight, the Dice (levels, m) of held-out marks at each of LEVELS.

@@ -60,9 +60,10 @@ _NUMBERED = re.compile(r"\d{3,}|\d{4}\D\d\d\D\d\d|[0-9a-f-]{8,}|[A-Za-z]{0,3}[\d
 
 @dataclass(frozen=True)
 class Meaning:
-    """What one name means. label: normal, abnormal, unknown, mask, other, doubt (it contradicts itself), or None.
+    """The meaning of a folder's name or a table's label.
 
-    generic: it names no specific class, as in `Ungood` or `images`; masks and images may differ in it.
+    label: normal, abnormal, unknown, mask, other, doubt (contradictory) or None. generic: whether it names no specific
+    class, as `Ungood` or `images`; such folders are ignored when masks are matched to images.
     """
 
     split: str | None = None
