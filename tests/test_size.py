@@ -23,7 +23,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/engine/augment": 3_290,
     "core/engine/backbones": 1_190,
     "core/engine/calibration": 950,
-    "core/engine/detectors": 6_480,
+    "core/engine/detectors": 6_490,
     "core/engine/exported": 260,
     "core/engine/losses": 550,
     "core/engine/metrics": 1_240,
@@ -46,7 +46,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/review": 6_710,
     "core/studio/runs": 4_180,
     "core/studio/training": 1_030,
-    "core/studio/trials": 1_610,
+    "core/studio/trials": 1_620,
 }
 WHOLE = {"Python": 59_410, "files": 338, "script": 15_000, "tests": 42_920, "benches": 8_380}
 

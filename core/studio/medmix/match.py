@@ -142,7 +142,7 @@ def begin(store: Store, asked: Asked, start: bool = True) -> dict[str, Any]:
 def get(store: Store, match: str) -> dict[str, Any]:
     """Returns a search with its request and its result so far: {"id", "study", "created", "asked", "state", "job"}.
 
-    state: {} before the first try; then {"config", "preset", "before", "after", "left_out", "tries", "seconds", "done",
+    state: {} at first; then {"config", "preset", "before", "after", "left_out", "tries", "seconds", "done",
     "history": [[seconds, after]]} and, once it has ended, "left_out_before", "settings", "words" and "note". job:
     {"id", "status", "error"} of its last job, or None.
     """
@@ -299,7 +299,7 @@ def save(store: Store, match: str, name: str, reader: str | None = None) -> dict
 def as_json(store: Store, match: str, name: str, config: dict[str, Any] | None = None) -> dict[str, Any]:
     """Returns the result of a search for export: the contents of a preset's file, and its origin.
 
-    config: the settings if some were changed after the search. Raises ValueError before the first try.
+    config: the settings if some were changed after the search. Raises ValueError if none has been tried.
     """
     result = get(store, match)
     state, asked = result["state"], result["asked"]

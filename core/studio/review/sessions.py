@@ -274,7 +274,7 @@ class Aliases:
         return hashlib.blake2b(f"{case_id} {text}".encode(), key=self._secret, digest_size=16).hexdigest()
 
     def shown(self, row: dict) -> dict:
-        """Returns a row with the list's neutral ids and names, if in use. row: a case (`id`) or its data (`case_id`)."""
+        """Returns a row with the list's neutral ids and names. row: a case (`id`) or data of one (`case_id`)."""
         if self.order is None:
             return row
         if "case_id" in row:

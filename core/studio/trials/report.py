@@ -39,7 +39,10 @@ def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
     row = plan.get(store, trial)
     if not row["closed"]:
         raise ValueError("The trial must be closed first: until then its results must not reach a reader.")
-    reads, results = analysis.collect(store, trial), analysis.figures(store, trial)
+    reads = analysis.collect(store, trial)
+    names = {name: f"P{j + 1}" for j, name in enumerate(row["plan"].panel)}
+    names |= {name: f"R{j + 1}" for j, name in enumerate(reads.readers)}
+    results = _coded(analysis.figures(store, trial), names)
     folder.mkdir(parents=True, exist_ok=True)
     pictures = drawn(results, row["plan"].marks)
     (folder / "report.html").write_text(page(row, results, pictures), "utf-8")
@@ -47,10 +50,8 @@ def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
     for name, text in lists(store, reads).items():
         (folder / name).write_text(text, "utf-8")
     dates = {"digest": row["digest"], **{k: row[k] for k in ("created", "started", "frozen", "closed")}}
-    names = {name: f"P{j + 1}" for j, name in enumerate(row["plan"].panel)}
-    names |= {name: f"R{j + 1}" for j, name in enumerate(reads.readers)}
-    for file, content in (("plan.json", {"plan": row["plan"].to_dict(), **dates}), ("figures.json", results)):
-        (folder / file).write_text(json.dumps(_coded(content, names), indent=1) + "\n")
+    for file, content in (("plan", {"plan": _coded(row["plan"].to_dict(), names), **dates}), ("figures", results)):
+        (folder / f"{file}.json").write_text(json.dumps(content, indent=1) + "\n")
     return {"trial": trial, "digest": row["digest"], "files": list(FILES)}
 
 
@@ -147,8 +148,8 @@ def _with(row: dict | None) -> str:
 def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
     """Returns all tables of the report. row: the trial. results: a result of `analysis.figures`."""
     trial_plan = row["plan"]
-    codes = [f"R{j + 1}" for j in range(len(results["readers"]))]
-    out: list[Table] = [_of_plan(row), _of_flow(results, codes)]
+    codes = results["readers"]
+    out: list[Table] = [_of_plan(row), _of_flow(results)]
     if not results["enough"]:
         return out
     truth = "imported labels" if trial_plan.reference == "labels" else f"a panel of {len(trial_plan.panel)}"
@@ -219,7 +220,7 @@ def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
             "unaided decisions with a correct AI result; misled: of the correct ones with a wrong AI result."
         )
         out.append(("Changes of decision", note, head, rows))
-    return out + _of_agreement(results, codes)
+    return out + _of_agreement(results)
 
 
 def _share(row: dict | None) -> str:
@@ -249,7 +250,7 @@ def _of_plan(row: dict[str, Any]) -> Table:
     return ("The plan", "The plan when the first decision was stored.", ["", ""], rows)
 
 
-def _of_flow(results: dict[str, Any], codes: list[str]) -> Table:
+def _of_flow(results: dict[str, Any]) -> Table:
     flow = results["flow"]
     patients = flow["patients"]
     rows = [
@@ -258,26 +259,25 @@ def _of_flow(results: dict[str, Any], codes: list[str]) -> Table:
         *([["Patients", f"{patients}; images of one patient are not independent, but are analysed as if they were"]]
           if patients is not None and patients < flow["in_trial"] else []),
         *([f"Read by {code}", ", ".join(f"{arm} {n}" for arm, n in read.items())]
-          for code, read in zip(codes, flow["read"].values(), strict=True)),
+          for code, read in flow["read"].items()),
         ["Excluded: not read by all readers in all arms", str(flow["left_out"])],
         ["Analysed", f"{flow['analysed']['normal']} normal, {flow['analysed']['abnormal']} abnormal"],
     ]  # fmt: skip
     return ("Flow of cases", "", ["", ""], rows)
 
 
-def _of_agreement(results: dict[str, Any], codes: list[str]) -> list[Table]:
-    names = dict(zip(results["readers"], codes, strict=True))
+def _of_agreement(results: dict[str, Any]) -> list[Table]:
     rows = [
-        [arm, " and ".join(names[r] for r in pair["readers"]), _kappa(pair)]
+        [arm, " and ".join(pair["readers"]), _kappa(pair)]
         for arm, pairs in results["kappa"]["between"].items()
         for pair in pairs
     ]
-    rows += [["read twice", names[name], _kappa(figure)] for name, figure in results["kappa"]["within"].items()]
+    rows += [["read twice", name, _kappa(figure)] for name, figure in results["kappa"]["within"].items()]
     out: list[Table] = [
         ("Agreement", "Cohen's kappa of normal, unsure, abnormal.", ["Arm", "Readers", "Kappa (95 %)"], rows)
     ]
     rows = [
-        [names[name], *(f"{t['median']:.1f} ({t['low']:.1f} to {t['high']:.1f})" if t else "–" for t in arms.values())]
+        [name, *(f"{t['median']:.1f} ({t['low']:.1f} to {t['high']:.1f})" if t else "–" for t in arms.values())]
         for name, arms in results["seconds"]["by_reader"].items()
     ]
     ratio = results["seconds"]["ratio"]

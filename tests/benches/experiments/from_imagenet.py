@@ -51,18 +51,6 @@ def sides() -> list[Arm]:
     ]  # fmt: skip
 
 
-def overfitting() -> list[Arm]:
-    """Lists arms that try what may keep a head on ImageNet's features from knowing its fakes alone; for --size 224."""
-    tries: dict[str, dict] = {
-        "frozen": {},
-        "frozen, with distances": {"distances": True},
-    }
-    return [
-        Arm(label, "lesion-head", UNTRAINED, pretrain=PRETRAINED, fit_size=128, fit={"mode": "frozen", **changes})
-        for label, changes in tries.items()
-    ]
-
-
 def newer() -> list[Arm]:
     """Lists arms: a detector newer than the paper, and what it builds on, on ImageNet features; for --size 224."""
     nearest = Arm("Nearest patches, ImageNet", "nearest", UNTRAINED, pretrain=PRETRAINED)
@@ -115,44 +103,9 @@ def pasted() -> list[Arm]:
     ]
 
 
-def shortcut() -> list[Arm]:
-    """Lists arms that try what takes from l_PMSACL its shortcut, and what that brings.
-
-    The shortcut: one constant feature lowers it.
-    """
-    tries: dict[str, dict] = {
-        "as printed": {},
-        "centres far apart": {"centres": "equidistant", "centre_scale": 5.0},
-        "centred in the denominator": {"centring": "denominator"},
-        "positives of the class": {"positives": "class"},
-        "with l_var": {"w_var": 1.0},
-    }
-    return [
-        Arm(f"{title}, {label}", detector, preset="imagenet", sized=False, pretrain=changes)
-        for label, changes in tries.items()
-        for title, detector in (("Mahalanobis", "mahalanobis"), ("Blend", "blend"))
-    ]
-
-
-def views() -> list[Arm]:
-    """Lists arms that try views for l_ctr and l_aug, and crops that keep lesions.
-
-    The paper prints strongly augmented images alone.
-    """
-    tries: dict[str, dict] = {
-        "weak views": {"keep_lesions": False},
-        "weak views, lesions kept": {},
-        "as printed": {"class_views": "strong", "centre_weak": False, "keep_lesions": False},
-    }
-    return [
-        Arm(f"Mahalanobis, {label}", "mahalanobis", preset="imagenet", sized=False, pretrain=changes)
-        for label, changes in tries.items()
-    ]
-
-
 EXPERIMENTS = {
     "look": look, "pretrained": pretrained, "trained": trained, "sides": sides, "members": members,
-    "pasted": pasted, "shortcut": shortcut, "views": views, "overfitting": overfitting, "newer": newer,
+    "pasted": pasted, "newer": newer,
 }  # fmt: skip
 CLAIMS = {  # pairs (better, than) that are tested on the same images
     name: [

@@ -570,7 +570,7 @@ def chosen_weight(
 ) -> tuple[float, float, np.ndarray]:
     """Chooses the weight of the base's map and the threshold of outlines.
 
-    For each weight, the mean of the thresholds with nearly the best Dice is averaged with that in `normal_levels`, which
+    For each weight, the mean of thresholds with nearly the best Dice is averaged with the one in `normal_levels`, which
     has the weight of DOUBT marks. The largest weight whose mean Dice is within LOST of the best is chosen.
 
     Args:
