@@ -148,7 +148,7 @@ class CollapseWatch:
         if not self.recent:
             return ""
         accuracy = sum(self.recent) / len(self.recent)
-        return f" The class of an image is predicted correctly {accuracy:.0%} of the time (chance: {1 / self.classes:.0%})."
+        return f" The class of an image is found {accuracy:.0%} of the time (chance: {1 / self.classes:.0%})."
 
     def state(self) -> dict[str, Any]:
         """Returns the state of the watch as JSON values for a checkpoint."""

@@ -171,5 +171,5 @@ def test_other_files_are_refused_with_a_sentence(held, tmp_path):
     for name in ("other.npz", "code.npz", "broken.npz"):
         with pytest.raises(weights.BadWeights, match="cannot be read as Google's weights of a vit_tiny"):
             of_file(VIT, tmp_path / name)
-    with pytest.raises(weights.BadWeights, match="of a ViT of timm"):
+    with pytest.raises(weights.BadWeights, match="for timm's ViTs"):
         build_encoder(EncoderConfig(init=str(tmp_path / "other.npz")))
