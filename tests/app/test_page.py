@@ -148,8 +148,7 @@ def test_pictures_are_those_that_the_script_made():
     assert found == NOTE["files"]
     shown = "".join((pictures.ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "app/README.md"))
     named = set(re.findall(r"assets/([\w-]+\.(?:png|jpg))", shown))
-    others = {"first_minute.jpg", "clusters.png"}  # made by `bench first-minute`, and by `embed` of real images
-    assert named - others == set(NOTE["files"])
+    assert named - {"first_minute.jpg", "clusters.png"} == set(NOTE["files"]), "others make these"
 
 
 @pytest.mark.parametrize("tab", TABS)

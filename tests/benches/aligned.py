@@ -106,12 +106,10 @@ def _by_factor(ensemble: Ensemble, gains: str, images: _Set) -> dict[str, list[f
     valid, sick = images.test_roi > 0, images.masks.any((1, 2))
     figures: dict[str, list[float]] = {"auroc": [], "pixel_auroc": [], "pro": [], "dice": []}
     predictions = []
-    readings = ensemble.config.readings
     with remembering():  # the encoder reads each image once for all factors
         for factor in FACTORS:
             ensemble.map_weights = aligned_weights(ensemble.config.maps, {gains: factor}, {gains: 1.0})
-            if gains in readings:
-                ensemble.reading_weights = aligned_weights(readings, {gains: factor}, {gains: 1.0})
+            ensemble.reading_weights = aligned_weights(ensemble.config.readings, {gains: factor}, {gains: 1.0})
             prediction = ensemble.predict(images.test, roi=images.test_roi)
             scores = ensemble.image_score(prediction, images.test_roi)
             figures["auroc"].append(auroc(scores[~sick], scores[sick]))

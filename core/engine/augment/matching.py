@@ -269,7 +269,7 @@ class Search:
                 queue.append((group, values | ({"size": sizes[group]} if as_large else {})))
 
         def left_out(fresh: bool) -> tuple[float, float] | tuple[None, None]:
-            """Returns the distances of each half's settings and preset to the other half. fresh: pastes them anew."""
+            """Returns the distances of each half's settings and preset to the other half. fresh: pastes them again."""
             if not halves or not all(pools):
                 return None, None
             z = [self.describe(MedMixConfig(**p[0].values), True) if fresh else p[0].features for p in pools[:2]]

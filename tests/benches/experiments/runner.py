@@ -92,7 +92,7 @@ def training_of(store: Store, encoder: str) -> dict:
     training.encoder.load_state_dict({name: learnt[name] for name in training.encoder.state_dict()})
     training.centres = load_centres(folder)
     steps = checkpoint.history(folder)
-    figures = {name: value for step in steps for name, value in step.items() if name.startswith("val_a")}
+    figures = {name: step[name] for step in steps for name in ("val_accuracy", "val_auroc") if name in step}
     figures |= purity(training, held) | {"alarms": sum(bool(step.get("alarm")) for step in steps)}
     return figures | {"steps": steps[-1]["step"], "seconds": run["seconds"]}
 

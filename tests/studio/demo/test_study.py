@@ -7,11 +7,12 @@ from core.engine.training.pretrain import PRETRAIN_PRESETS
 from core.studio.clusters.config import MapConfig
 from core.studio.demo import study as demo
 from core.studio.jobs import queue as jobs
-from core.studio.jobs import steps, worker
+from core.studio.jobs import worker
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain, create_untrained, pretrain_run
 from core.studio.runs.weights import snapshots
 from tests.conftest import ARCH, wait
+from tests.studio.jobs.conftest import replace_step
 
 
 @pytest.fixture
@@ -39,9 +40,9 @@ def test_own_work_goes_before_the_demos_training_which_goes_on_after_it(store, t
                 raise Stopped
 
     own: list[int] = []
-    ours = {"pretrain": training, "embed": lambda work: None, "fit": lambda work: order.append("own")}
-    real = steps.load_step
-    monkeypatch.setattr(steps, "load_step", lambda name: ours.get(name) or real(name))
+    replace_step(monkeypatch, "pretrain", training)
+    replace_step(monkeypatch, "embed", lambda work: None)
+    replace_step(monkeypatch, "fit", lambda work: order.append("own"))
     job = trained_here()
     assert trained_here() == job, "asked for twice, it is one job"
     worker.run_queue(store)

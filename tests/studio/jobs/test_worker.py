@@ -24,7 +24,7 @@ from core.studio.jobs import worker
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
 from tests.conftest import ARCH, plain_folder, wait
-from tests.studio.jobs.conftest import chain, status
+from tests.studio.jobs.conftest import chain, replace_step, status
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_the_sentence_is_written_when_there_is_room_for_a_line(store, training, 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(jobs, "end", end)
-    monkeypatch.setattr(worker.steps, "load_step", lambda name: full)
+    replace_step(monkeypatch, "pretrain", full)
     monkeypatch.setattr(worker._terminated, "wait", lambda seconds: False)
     worker.run_queue(store)
     assert jobs.get_job(store, job)["error"].startswith("The disk is full")
