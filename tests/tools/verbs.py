@@ -32,7 +32,6 @@ CHECKS: Mapping[str, list[str]] = {
     "mypy": [sys.executable, "-m", "mypy"],
     "scripts, style": [sys.executable, "-m", "tests.tools.scripts", "style"],
     "scripts, types": [sys.executable, "-m", "tests.tools.scripts", "types"],
-    "scripts, generated": [sys.executable, "-m", "tests.tools.scripts", "generated"],
     "scripts, tests": [sys.executable, "-m", "tests.tools.scripts", "tests"],
 }
 QUICK = ("ruff check", "ruff format")  # the checks of --quick

@@ -20,7 +20,6 @@ from core.studio.training import dryrun
 from tests.app.routes import every_route as every
 from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
-from tests.tools import scripts as _scripts
 
 ODD = ["9" * 30, "-" + "9" * 30, "-1", "abc", "", "1e9", "nan", "\x00", "é" * 500, "../..", "[1,2", "x" * 5000]
 VALUES = [None, True, -1, 10**30, 1e308, "x", "", "\ud800", [], [1], [[]], {}, {"a": {}}, "x" * 10_000]
@@ -300,8 +299,3 @@ def test_an_answer_that_is_not_what_its_route_declares_does_not_leave(room, monk
         monkeypatch.setattr(people, "list_accounts", lambda *asked, row=row: [row])
         answer = client.get(f"/api/accounts/{STUDY}")
         assert answer.status_code == 500 and "secret" not in answer.text and "a name" not in answer.text
-
-
-@pytest.mark.slow
-def test_the_page_has_the_types_that_are_made():
-    assert _scripts.main(["generated"]) == 0, "run `python -m tests.tools.scripts generate`"
