@@ -27,6 +27,7 @@ GONE: dict[str, str] = {
     "/benches/learn": "learning from marks is measured by `experiment marks`",
     "/said/bench/keys/benches/learn": "the same",
     "/routes/GET /api/case/{case_id}/mask.png": "no page or program asked for it: mask.bits has the same",
+    "/routes/GET /api/manage/{study}/watch": "`GET /api/manage/{study}` answers the same",
     "/routes/GET /walk": "the address that the tour had in version 0.1",
     "/registries/detectors/reconstruction": "no table recommended it; its figures stay in RESULTS.md, its readings too",
     "/said/backup/keys/migrations": "a backup has the version of its schema",

@@ -20,9 +20,9 @@ router = APIRouter(prefix="/api/manage", tags=["manage"])
 
 
 class WatchSettings(Body):
-    """Settings of a study's watched folder. folder: always required. run: "" for the run that Review opens with."""
+    """Settings of a study's watched folder. run: "" for the run that Review opens with."""
 
-    folder: Line | None = ""
+    folder: Line
     run: Name | None = ""
     active: bool = True
     copies: bool = Field(False, alias="copy")
@@ -136,26 +136,11 @@ def everything(ctx: Studio, who: Administrator, study: str):
     }
 
 
-@router.get("/{study}/watch", response_model=Watched)
-def watched(ctx: Studio, who: Administrator, study: str):
-    """Return the study's watched folder, or null."""
-    return {"ok": True, "watch": watch.get_watch(ctx.store(), study)}
-
-
 @router.post("/{study}/watch", response_model=Watched)
 def set_watch(ctx: Studio, who: Administrator, study: str, body: WatchSettings):
     """Set the study's watched folder, or stop watching it if `active` is false."""
-    if body.folder:
-        ctx.demand_root(body.folder)
-    settings = watch.set_watch(
-        ctx.store(),
-        study,
-        body.folder or "",
-        who,
-        body.run or None,
-        body.active,
-        body.copies,
-    )
+    ctx.demand_root(body.folder)
+    settings = watch.set_watch(ctx.store(), study, body.folder, who, body.run or None, body.active, body.copies)
     return {"ok": True, "watch": settings}
 
 

@@ -115,7 +115,7 @@ def resized(rows: np.ndarray, side: int) -> np.ndarray:
 def rows_of(array: Rows, index: np.ndarray) -> np.ndarray:
     """Returns array[index], index (n,) of integers, without a large copy in memory.
 
-    Adjacent rows of one file are a view. Other rows are copied up to AT_ONCE values; above that limit a `Some` is
+    Adjacent rows of one file are a view. Other rows are copied up to AT_ONCE bytes; above that limit a `Some` is
     returned, which reads rows on demand.
     """
     if len(index) and index[-1] - index[0] + 1 == len(index) and (np.diff(index) == 1).all():
@@ -123,6 +123,6 @@ def rows_of(array: Rows, index: np.ndarray) -> np.ndarray:
         view = array.within(first, stop) if isinstance(array, Joined) else array[first:stop]
         if view is not None:
             return view
-    if len(index) * int(np.prod(array.shape[1:])) <= AT_ONCE:
+    if len(index) * array.dtype.itemsize * int(np.prod(array.shape[1:])) <= AT_ONCE:
         return array[index]
     return cast(np.ndarray, Some(array, index))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from core.engine import rows
 from core.engine.rows import Joined, Some, resized
 
 
@@ -39,6 +40,14 @@ def test_chosen_rows_of_joined_arrays():
     whole = np.arange(20).reshape(10, 2)
     some = Some(Joined([whole[:4], whole[4:]]), np.array([9, 3, 4]))
     assert np.array_equal(some, whole[[9, 3, 4]]) and some.dtype == whole.dtype and some.ndim == 2
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float32, np.float64])
+def test_scattered_rows_are_copied_up_to_a_number_of_bytes(monkeypatch, kind):
+    whole = np.zeros((10, 4, 4), kind)
+    monkeypatch.setattr(rows, "AT_ONCE", 3 * whole[0].nbytes)
+    assert isinstance(rows.rows_of(whole, np.array([7, 1, 4])), np.ndarray)
+    assert isinstance(rows.rows_of(whole, np.array([7, 1, 4, 9])), Some)
 
 
 def test_images_and_regions_are_brought_to_a_smaller_side_as_they_are_read():

@@ -238,7 +238,7 @@ def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Enco
             raise OSError(f"{WEIGHTS} is not what {ABOUT} says was written")
         encoder.load_state_dict(state)
         encoder.origin = saved.get("origin", {"source": config.init})
-    except (OSError, KeyError, RuntimeError, SafetensorError, json.JSONDecodeError) as error:
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise weights.BadWeights(f"the encoder in {folder} cannot be read: {error}") from error
     return encoder.to(device).eval()
 

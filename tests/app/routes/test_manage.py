@@ -31,7 +31,6 @@ def test_readers_and_adjudicators_are_refused(asked, tmp_path):
     store, _, client = asked
     calls = [
         ("GET", f"/api/manage/{STUDY}", None),
-        ("GET", f"/api/manage/{STUDY}/watch", None),
         ("POST", f"/api/manage/{STUDY}/watch", {"folder": str(tmp_path)}),
         ("POST", f"/api/manage/{STUDY}/labels", {"labels": ["mine"]}),
         ("POST", f"/api/manage/{STUDY}/assign", {"readers": ["ann"]}),

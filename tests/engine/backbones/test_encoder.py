@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from urllib.error import URLError
@@ -22,6 +23,7 @@ from core.engine.detectors import map_detector
 from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.progress import Stopped
+from tests.conftest import ARCH
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +164,21 @@ def test_damaged_or_absent_encoders_are_refused_in_words(tmp_path):
     data = (tmp_path / "encoder.safetensors").read_bytes()
     (tmp_path / "encoder.safetensors").write_bytes(data[: len(data) // 2])
     with pytest.raises(weights.BadWeights, match="cannot be read"):
+        load_encoder(tmp_path)
+
+
+@pytest.mark.parametrize("odd", [None, 7, "odd", [1], {"odd": 1}])
+@pytest.mark.parametrize("key", ["encoder", "class_head", "sha256", "encoder.arch", "encoder.dim", "encoder.init"])
+def test_an_encoder_whose_description_is_damaged_is_refused_in_words(tmp_path, key, odd):
+    save_encoder(build_encoder(EncoderConfig(arch=ARCH)), tmp_path)
+    about = json.loads((tmp_path / "encoder.json").read_text())
+    outer, _, inner = key.partition(".")
+    (about[outer] if inner else about)[inner or outer] = odd
+    (tmp_path / "encoder.json").write_text(json.dumps(about))
+    if (key, odd) in (("class_head", None), ("encoder.init", "odd")):  # an encoder without one; the name of a file
+        assert load_encoder(tmp_path).class_head is None
+        return
+    with pytest.raises(weights.BadWeights):
         load_encoder(tmp_path)
 
 
