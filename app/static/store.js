@@ -121,7 +121,7 @@ export class Answered {
     return this.#current?.error ?? null;
   }
 
-  /** Fetches again; the old answer stays until the new one arrives. Resolves then. */
+  /** Fetches again; the old answer to the key stays until a new one arrives. Resolves when it is settled. */
   async renew() {
     const key = this.key.peek();
     this.turn += 1;
@@ -130,8 +130,8 @@ export class Answered {
     try {
       const value = await this.ask(key);
       if (mine === this.turn) this.held.value = { key, value, error: null };
-    } catch (error) {
-      if (mine === this.turn) this.held.value = { key, value: null, error: error.message };
+    } catch ({ message }) {
+      if (mine === this.turn) this.held.value = { key, value: this.#current?.value ?? null, error: message };
     }
   }
 

@@ -11,8 +11,6 @@ const REST = 4000; // minimum milliseconds between two pictures of a batch
 const LOSS = /^(loss|l_|generator|critic|classifier|reconstruction)/;
 const SILENT = /^(step|steps|epoch|stage|seen)$/;
 
-/** @typedef {{data: Answers.RunDetail, series: Answers.Series, last: number}} Shown last: the latest step */
-
 /** The spread of collapsed features: a share of the median of the first five. @param {Answers.Series} series */
 export function collapseLevel({ spread = [] }) {
   const first = spread
@@ -59,8 +57,8 @@ function Batch({ run, last }) {
   return html`<div class="block strip"><b>Current batch</b><div class="in" ref=${place} /></div>`;
 }
 
-/** @param {Shown} props */
-function SpeedAndConfusion({ data: { evaluation, confusion }, series }) {
+/** @param {{data: Answers.RunDetail}} props */
+function SpeedAndConfusion({ data: { evaluation, confusion, series } }) {
   const now = (/** @type {string} */ name) => series[name]?.at(-1)?.[1] ?? null;
   const [rate, speed, memory, auroc] = ['lr', 'images_per_second', 'memory', 'val_auroc'].map(now);
   const [heldOut, images] = ['val_accuracy', 'val_images'].map(now);
@@ -83,17 +81,17 @@ function SpeedAndConfusion({ data: { evaluation, confusion }, series }) {
   </div></div>`;
 }
 
-/** The board of a pre-training. @param {Shown} props */
-export function TrainingBoard({ data, series, last }) {
+/** The board of a pre-training. @param {{data: Answers.RunDetail}} props */
+export function TrainingBoard({ data }) {
+  const { run, series, last } = data;
   const line = (/** @type {string} */ name, /** @type {string} */ key, /** @type {number} */ colour, more = {}) => ({
     name,
     points: series[key] || [],
     colour: COLOURS[colour],
     ...more,
   });
-  const thick = { thick: true };
-  const dash = { dash: true };
-  const k = (data.run.config.k ?? 3) + 1;
+  const [thick, dash] = [{ thick: true }, { dash: true }];
+  const k = (run.config.k ?? 3) + 1;
   const losses = [
     line('total', 'loss', 5, thick),
     line('centring', 'l_ctr', 0),
@@ -113,12 +111,12 @@ export function TrainingBoard({ data, series, last }) {
     <${Curves} title="Class distances" low=${0} lines=${[line('between', 'class_distance', 5, thick), ...toCentres]} />
     <${Curves} title="Feature spread" low=${0} levels=${collapse == null ? [] : [{ at: collapse, label: 'collapse' }]}
       lines=${[line('spread', 'spread', 0, thick)]} />
-    <${Batch} run=${data.run} last=${last} />
-    <${SpeedAndConfusion} data=${data} series=${series} last=${last} />`;
+    <${Batch} run=${run} last=${last} />
+    <${SpeedAndConfusion} data=${data} />`;
 }
 
-/** The board of a detector's fit. @param {Shown} props */
-export function FitBoard({ data: { run, job, evaluation }, series }) {
+/** The board of a detector's fit. @param {{data: Answers.RunDetail}} props */
+export function FitBoard({ data: { run, job, evaluation, series } }) {
   const { losses, rate, rest } = chartsOf(series);
   const lines = (/** @type {string[]} */ names) =>
     names.map((key) => ({ name: metricName(key), points: series[key], thick: key === 'loss' }));
