@@ -2,7 +2,7 @@
 // below it (body) or before it (inline).
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { api } from './api.js';
-import { html } from './view.js';
+import { choices, given, html } from './view.js';
 
 /** @typedef {{beside?: any, body?: any, inline?: any}} Control */
 /** @template {Answers.Field} [F=Answers.Field]
@@ -20,12 +20,6 @@ export function sliderScale({ log, min, kind }) {
     round,
   };
 }
-
-/** Passes on what a control holds. @param {(value: string) => unknown} act */
-const given =
-  (act) =>
-  (/** @type {any} */ { target }) =>
-    act(target.value);
 
 /** @type {Maker<Answers.NumberField>} */
 function number({ kind, label, min, max, step, log }, id, value, changed) {
@@ -64,7 +58,7 @@ function choice({ options }, id, value, changed) {
   const all = useRef(new Set(options)).current.add(value);
   return {
     beside: html`<select id=${id} value=${value} onChange=${given(changed)}>
-      ${[...all].map((o) => html`<option value=${o}>${o}</option>`)}
+      ${choices([...all].map((o) => [o, o]))}
     </select>`,
   };
 }
@@ -77,7 +71,7 @@ function study(_, id, value, changed) {
   const known = !value || studies.some((s) => s.id === value) ? studies : [...studies, { id: value, name: value }];
   return {
     beside: html`<select id=${id} value=${value} onChange=${given(changed)} onPointerDown=${renew} onFocus=${renew}>
-      <option value="">none</option>${known.map((s) => html`<option value=${s.id}>${s.name}</option>`)}
+      ${choices([['', 'none'], ...known.map((s) => /** @type {const} */ ([s.id, s.name]))])}
     </select>`,
   };
 }

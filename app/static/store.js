@@ -100,8 +100,9 @@ export function followAddress() {
  * @template K, T
  */
 export class Answered {
-  /** @param {() => K | null} key null: there is nothing to fetch @param {(key: K) => Promise<T>} ask */
-  constructor(key, ask) {
+  /** @param {() => K | null} key null: there is nothing to fetch @param {(key: K) => Promise<T>} ask the usual: the key
+   * is a path of the server's */
+  constructor(key, ask = /** @type {any} */ (api)) {
     this.key = computed(key);
     this.ask = ask;
     this.turn = 0;

@@ -138,13 +138,13 @@ Studio.on('scored', () => {
 // A study created elsewhere (the demo, another import) is added to the picker; the first one is opened.
 /** @param {string[]} studies */
 function follow(studies) {
+  if (Studio.importing) return; // it selects its own study at the end: a second selection here could arrive last
   const list = studies.join(' ');
-  // An import selects its own study at the end: a second selection here could arrive last.
-  if (!Studio.importing && known !== null && list !== known) {
+  if (known !== null && list !== known) {
     const first = known === '' && studies.length && !Studio.byHand;
     Studio.chooseStudy(first ? studies[0] : Studio.study);
   }
-  if (!Studio.importing) known = list;
+  known = list;
 }
 
 // A visible tab handles the last status when it arrives, and again with each heartbeat.

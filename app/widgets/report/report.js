@@ -6,7 +6,7 @@ import { finder } from '../../static/dom.js';
 import { fixed, moment, plural, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 import { Answered, administers, study } from '../../static/store.js';
-import { button, html, show } from '../../static/view.js';
+import { button, html, show, tableOf } from '../../static/view.js';
 
 const GOING = ['queued', 'running', 'paused', 'interrupted'];
 const FILES = Object.entries({ html: 'Open as page', csv: 'CSV', tex: 'LaTeX' });
@@ -62,17 +62,8 @@ function Board({ shown, open, costs }) {
   }
 
   const heads = ['Method', ...shown.heads.map(({ title }) => title), 'Time', 'Seeds'];
-  return html`<section class="panel rp-board"><h2>${shown.title}</h2><table>
-    <thead><tr>${heads.map((words) => html`<th scope="col">${words}</th>`)}</tr></thead>
-    <tbody>${shown.rows.map(line)}</tbody>
-  </table></section>`;
+  return html`<section class="panel rp-board"><h2>${shown.title}</h2>${tableOf(heads, shown.rows.map(line))}</section>`;
 }
-
-/** The job that makes the missing cells. @param {{job: Answers.ReportJob, stop: () => void}} props */
-const Going = ({ job, stop }) => html`<div class="rp-going">
-  <progress max="1" value=${job.progress} aria-label="Report" />
-  <p class="num" role="status">${WAITS[job.status] || job.message}</p>${button('Stop', stop)}
-</div>`;
 
 /** @param {HTMLElement} root @param {Page.Studio} studio */
 export function mount(root, studio) {
@@ -102,14 +93,14 @@ export function mount(root, studio) {
 
   /** Asks whether to open the cases that a cell's detector scored, or the runs that made it. */
   async function open(/** @type {Answers.ReportSeed} */ { seed, fit, encoder }) {
+    if (!fit || !encoder) return;
     /** @type {Record<string, [string, string]>} */
     const ways = {
       cases: ['Scored cases', 'in Review, with heat maps and scores'],
       fit: ["The detector's run", 'in Training'],
       encoder: ["The encoder's run", 'in Training, with its curves'],
     };
-    const way = fit && encoder ? await choose(`Seed ${seed}`, ways, 'cases', 'Open') : null;
-    if (!fit || !encoder) return;
+    const way = await choose(`Seed ${seed}`, ways, 'cases', 'Open');
     if (way === 'cases') studio.openReadings(fit);
     else if (way) studio.openRun(way === 'fit' ? fit : encoder);
   }
@@ -179,14 +170,19 @@ export function mount(root, studio) {
             ${FILES.filter(([kind]) => files.includes(kind)).map(file)}
           </span>
         </form>
-        ${job && html`<${Going} job=${job} stop=${() => stop(job.id)} />`}
+        ${
+          job &&
+          html`<div class="rp-going">
+            <progress max="1" value=${job.progress} aria-label="Report" />
+            <p class="num" role="status">${WAITS[job.status] || job.message}</p>${button('Stop', () => stop(job.id))}
+          </div>`
+        }
       </section>
       <div class="rp-boards">
-        ${tables.map((one) => html`<${Board} key=${one.name} shown=${one} open=${opened} costs=${costs.value?.rows[one.name]} />`)}
+        ${tables.map((one) => html`<${Board} key=${one.name} shown=${one} open=${open} costs=${costs.value?.rows[one.name]} />`)}
         ${!got && html`<p class="dim">${none}</p>`}
       </div>`;
   }
-  const opened = (/** @type {Answers.ReportSeed} */ seed) => orToast(open(seed));
   show(finder(root)('.rp-page'), Page);
 
   const look = () => studio.shown(root) && renew();

@@ -7,7 +7,7 @@ import { confirm, orToast, submitted, toast } from '../../static/dialogs.js';
 import { closing, dropZone, finder, finderOfAll } from '../../static/dom.js';
 import { day, plural } from '../../static/format.js';
 import { Answered, administers, study } from '../../static/store.js';
-import { html, show } from '../../static/view.js';
+import { choices, html, show, tableOf } from '../../static/view.js';
 import { Accounts, people } from './accounts.js';
 import { Trail } from './audit.js';
 import { chosenFiles, droppedFiles } from './files.js';
@@ -98,7 +98,7 @@ function Annotations() {
     target.value = '';
   };
   return html`<p>Annotations from another tool${' '}
-    <select aria-label="Tool">${Object.entries(TOOLS).map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select>${' '}
+    <select aria-label="Tool">${choices(Object.entries(TOOLS))}</select>${' '}
     <button type="button" class="pick-annotations" onClick=${pick}>Choose a file</button>
     <input type="file" class="annotations" accept=".json,.xml,.zip" hidden onChange=${chosen} />
     <span class="dim"> Images are matched by file name.</span></p>`;
@@ -150,9 +150,8 @@ function Assigning() {
   const assign = submitted((given) =>
     change('assign', { readers: given.getAll('reader'), per_case: Number(given.get('per_case')) }),
   );
-  const row = (
-    /** @type {Answers.AssignedReader} */ { name, role, assigned, read, read_in_all },
-  ) => html`<tr key=${name}>
+  /** @param {Answers.AssignedReader} reader */
+  const row = ({ name, role, assigned, read, read_in_all }) => html`<tr key=${name}>
     <td><label class="check"><input type="checkbox" name="reader" value=${name} />${name}</label></td>
     <td class="dim">${role}</td>
     ${[assigned, read, read_in_all].map((n) => html`<td class="num">${n}</td>`)}
@@ -163,10 +162,7 @@ function Assigning() {
     }</td>
   </tr>`;
   return html`<form key=${free} onSubmit=${assign}>
-      <table>
-        <thead><tr>${READERS.map((words) => html`<th scope="col">${words}</th>`)}</tr></thead>
-        <tbody>${readers.map(row)}</tbody>
-      </table>
+      ${tableOf(READERS, readers.map(row))}
       <label>Readers per case <select name="per_case" aria-label="Readers for each case">
         <option value="1">one reader</option><option value="2">two readers (double reading)</option>
       </select></label>

@@ -6,7 +6,7 @@ import { orToast } from '../../static/dialogs.js';
 import { plural } from '../../static/format.js';
 import { about, GOAL } from '../../static/plan.js';
 import { administers, plan, study } from '../../static/store.js';
-import { html } from '../../static/view.js';
+import { choices, given, html } from '../../static/view.js';
 import { confirmKind, findingLabels, next, outlines, overview, part, sample, seed } from './room.js';
 
 /** @type {Record<Answers.Label, string>} */
@@ -65,8 +65,8 @@ export function Next({ look, open }) {
       ${step('train', 'Train', 'Optional: an encoder trained on lesions made from these images', trained, () => open('training'))}
     </ol>
     <div class="kind-line">
-      <label class="check">Kind of image<select class="kind" aria-label="Kind of image" value=${now} onChange=${(/** @type {any} */ e) => keep(e.target.value)}>
-        ${Object.entries(kinds).map(([name, title]) => html`<option value=${name}>${title}</option>`)}
+      <label class="check">Kind of image<select class="kind" aria-label="Kind of image" value=${now} onChange=${given(keep)}>
+        ${choices(Object.entries(kinds))}
       </select></label>
       ${!kept && html`<button type="button" class="confirm" onClick=${() => keep(now)}>Confirm</button>`}
       <span class="dim kind-said" role="status">${kept ? `✓ confirmed${list}` : 'guessed from the images: is it right?'}</span>
@@ -159,25 +159,22 @@ export function Sample() {
   const parts = SPLITS.flatMap((split) =>
     labelsOf(table)
       .filter((label) => table[split][label])
-      .map((label) => html`<option value="${split} ${label}">${SPLIT[split]}, ${LABEL[label]}</option>`),
+      .map((label) => /** @type {const} */ ([`${split} ${label}`, `${SPLIT[split]}, ${LABEL[label]}`])),
   );
   const shown = outlines.value;
   const box = (/** @type {'roi' | 'lesion'} */ kind, /** @type {string} */ text) =>
     html`<label class="check">
-      <input type="checkbox" class="show-${kind}" checked=${shown[kind]} onChange=${(/** @type {any} */ e) => {
-        outlines.value = { ...shown, [kind]: e.target.checked };
-      }} />
+      <input type="checkbox" class="show-${kind}" checked=${shown[kind]}
+        onChange=${() => (outlines.value = { ...shown, [kind]: !shown[kind] })} />
       <span class="swatch ${kind}" />${text}
     </label>`;
   return html`<div class="tools">
       <h2>Sample</h2>
-      <select class="part" aria-label="Which cases" value=${part.value} onChange=${(/** @type {any} */ e) => {
-        part.value = e.target.value;
-      }}><option value="all">all splits and labels</option>${parts}</select>
+      <select class="part" aria-label="Which cases" value=${part.value} onChange=${given((of) => (part.value = of))}>
+        ${choices([['all', 'all splits and labels'], ...parts])}
+      </select>
       ${box('roi', 'Region of interest')}${box('lesion', 'Lesion mask')}
-      <button class="another" onClick=${() => {
-        seed.value += 1;
-      }}>Another sample</button>
+      <button class="another" onClick=${() => (seed.value += 1)}>Another sample</button>
     </div>
     <div class="tiles ${shown.roi ? '' : 'no-roi'} ${shown.lesion ? '' : 'no-lesion'}">
       ${sample.value?.cases.map((c) => html`<${Tile} key=${c.id} c=${c} />`)}

@@ -7,7 +7,7 @@ import { Fields, Form } from '../../static/form.js';
 import { bytes, seconds } from '../../static/format.js';
 import { keep, kept } from '../../static/kept.js';
 import { fitting, handed } from '../../static/store.js';
-import { html, show } from '../../static/view.js';
+import { choices, given, html, show } from '../../static/view.js';
 
 const ADVANCED = 'training-advanced'; // whether the settings are unfolded, stored in the browser
 
@@ -35,15 +35,6 @@ const WHEN = {
 /** Returns the settings that come from the MedMix tab. @param {Values} config */
 const augmentation = ({ strong, strong_options, medmix, weak, k }) => ({ strong, strong_options, medmix, weak, k });
 
-/** Passes on the value of a box or menu. @param {(value: string) => void} act */
-const given =
-  (act) =>
-  (/** @type {any} */ { target }) =>
-    act(target.value);
-
-/** Options of a menu, by value. @param {string[][]} of */
-const options = (of) => of.map(([value, words]) => html`<option value=${value}>${words}</option>`);
-
 /** The detectors to fit after the training, with their settings, and the kind of image that the synthetic lesions of a
  * lesion head are made for: the study's own to begin with. @param {Answers.TrainingForms} forms */
 function detectorForms(forms) {
@@ -68,7 +59,7 @@ function detectorForms(forms) {
     <label class="like" hidden=${!ticked.value.some((d) => Object.keys(d.lesions).length)}
       title="Kind of image that the synthetic lesions of the lesion head are made for">Synthetic lesions for
       <select class="lesions-like" aria-label="Synthetic lesions for" value=${like.value} onChange=${given(follow)}>
-        ${options(Object.entries(forms.lesions))}
+        ${choices(Object.entries(forms.lesions))}
       </select>
     </label>`;
   return {
@@ -182,10 +173,10 @@ export function newRun(root, studio, forms, started) {
     const lesions = pasted && forms.pasted[chosen] ? ` “${forms.pasted[chosen]}”` : '';
     return html`<label>Objective<select aria-label="Objective" value=${objective}
         onChange=${given((objective) => main.set({ objective }))}>
-        ${options(Object.entries(forms.objectives).map(([name, { title }]) => [name, title]))}
+        ${choices(Object.entries(forms.objectives).map(([name, { title }]) => [name, title]))}
       </select></label>
       <label>Preset<select class="preset" aria-label="Training preset" value=${chosen} onChange=${given(preset)}>
-        ${options(Object.keys(forms.presets).map((name) => [name, noted(name)]))}
+        ${choices(Object.keys(forms.presets).map((name) => [name, noted(name)]))}
       </select></label>
       <label>Name<input type="text" class="name" maxlength="100" placeholder="named automatically" autocomplete="off"
         value=${name.value} onInput=${given((text) => (name.value = text))} /></label>

@@ -7,7 +7,7 @@ import { finder } from '../../static/dom.js';
 import { Fields, Form } from '../../static/form.js';
 import { day, percent, plural } from '../../static/format.js';
 import { Answered, administers, study } from '../../static/store.js';
-import { html, show } from '../../static/view.js';
+import { given, html, show, tableOf } from '../../static/view.js';
 
 const PERIOD = 8000; // milliseconds between two checks of the readers' progress
 const NO_LIST = 'You have no open list. Administrators plan trials here.';
@@ -48,9 +48,9 @@ function Sizes({ rows }) {
     rows.find((x) => x.readers === r && x.cases === n)?.power ?? 0;
   const cell = (/** @type {number} */ chance) =>
     html`<td class=${chance >= 0.8 ? 'tr-strong' : 'dim'}>${percent(chance, 0)}</td>`;
+  const row = (/** @type {number} */ r) => html`<tr><td>${r}</td>${cases.map((n) => cell(power(r, n)))}</tr>`;
   return html`<details><summary>Sample size: power to detect the effect, by readers and cases</summary>
-    <table class="num"><tr><th scope="col">Readers</th>${cases.map((n) => html`<th scope="col">${n} cases</th>`)}</tr>
-    ${readers.map((r) => html`<tr><td>${r}</td>${cases.map((n) => cell(power(r, n)))}</tr>`)}</table>
+    ${tableOf(['Readers', ...cases.map((n) => `${n} cases`)], readers.map(row), { class: 'num' })}
     <p class="dim">For an AUC of 0.85, half of the cases abnormal, and the correlations of a published trial; bold from 80 %.</p></details>`;
 }
 
@@ -76,16 +76,15 @@ function NewPlan({ about, keep }) {
     );
     return { form, sizes };
   }, []);
-  const given = form.values.value;
-  const chosen = (/** @type {any} */ { target }) => form.set({ run: target.value });
+  const plan = form.values.value;
   const option = (/** @type {{id: string, title: string, name: string}} */ r) =>
-    html`<option value=${r.id} selected=${r.id === given.run}>${r.title} · ${r.name}</option>`;
+    html`<option value=${r.id} selected=${r.id === plan.run}>${r.title} · ${r.name}</option>`;
   return html`<section class="panel"><h2>Plan a trial</h2>
-    <div class="tr-who"><h3>Readers and run</h3><${Names} label="Readers" names=${about.readers} chosen=${given.readers} on=${(/** @type {string[]} */ readers) => form.set({ readers })} />
-    <label>The aided arm shows <select aria-label="Run" onChange=${chosen}>
+    <div class="tr-who"><h3>Readers and run</h3><${Names} label="Readers" names=${about.readers} chosen=${plan.readers} on=${(/** @type {string[]} */ readers) => form.set({ readers })} />
+    <label>The aided arm shows <select aria-label="Run" onChange=${given((run) => form.set({ run }))}>
       <option value="">nothing</option>${about.runs.map(option)}</select></label></div>
     <div class="tr-form explained"><${Fields} form=${form} /></div>
-    ${given.reference === 'panel' && html`<${Names} label="Panel" names=${about.panel} chosen=${given.panel} on=${(/** @type {string[]} */ panel) => form.set({ panel })} />`}
+    ${plan.reference === 'panel' && html`<${Names} label="Panel" names=${about.panel} chosen=${plan.panel} on=${(/** @type {string[]} */ panel) => form.set({ panel })} />`}
     <${Sizes} rows=${sizes.value?.rows || []} />
     <div class="tr-acts"><button class="main" onClick=${() => keep(form.get())}>Save plan</button></div></section>`;
 }
@@ -108,8 +107,7 @@ function OneTrial({ trial, act }) {
     <td class="dim">${p.ended ? `finished ${day(p.ended)}` : p.opened ? 'reading' : 'not started'}</td></tr>`;
   return html`<section class="panel"><h2>${trial.name}</h2><p class="dim">${plural(parts[0]?.cases ?? 0, 'case')}, ${trial.plan.design}</p>
     <ol class="tr-steps">${steps.map(([name, done, when]) => html`<li class=${done ? 'done' : ''}>${name}${when ? `, ${day(when)}` : ''}</li>`)}</ol>
-    <table class="num"><tr>${['Reader', 'List', 'Arm', 'Progress', 'State'].map((name) => html`<th scope="col">${name}</th>`)}</tr>
-    ${parts.map(row)}</table>
+    ${tableOf(['Reader', 'List', 'Arm', 'Progress', 'State'], parts.map(row), { class: 'num' })}
     <p class="dim">Digest of the plan <span class="tr-digest">${trial.digest}</span></p>
     <div class="tr-acts">
       ${!trial.started && html`<button class="main" onClick=${() => act(trial, 'start')}>Start …</button>`}
