@@ -26,7 +26,8 @@ export class Chart {
     this.legend = el('div', { class: 'legend' });
     this.none = el('p', { class: 'dim none' }, 'No numbers yet');
     this.box = el('div', { class: 'plot', role: 'img', 'aria-label': options.title }, this.none);
-    this.element = dom`<figure class="chart"><figcaption><b>${options.title}</b>${this.legend}</figcaption>${this.box}</figure>`;
+    const caption = dom`<figcaption><b>${options.title}</b>${this.legend}</figcaption>`;
+    this.element = dom`<figure class="chart">${caption}${this.box}</figure>`;
     new ResizeObserver(() => this.draw()).observe(this.box);
     addEventListener('theme', () => this.plot?.redraw());
   }

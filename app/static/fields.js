@@ -71,7 +71,7 @@ function study(_, id, value, changed) {
   const known = !value || studies.some((s) => s.id === value) ? studies : [...studies, { id: value, name: value }];
   return {
     beside: html`<select id=${id} value=${value} onChange=${given(changed)} onPointerDown=${renew} onFocus=${renew}>
-      ${choices([['', 'none'], ...known.map((s) => /** @type {const} */ ([s.id, s.name]))])}
+      ${choices([['', 'none'], ...known.map((s) => [s.id, s.name])])}
     </select>`,
   };
 }

@@ -17,8 +17,9 @@ export function given(act) {
   return (/** @type {any} */ { target }) => act(target.value);
 }
 
-/** Options of a menu, as views. @param {Iterable<readonly [value: string, words: unknown]>} of */
-export const choices = (of) => Array.from(of, ([value, words]) => html`<option value=${value}>${words}</option>`);
+/** Options of a menu, as views. @param {Iterable<readonly unknown[]>} of value, words */
+export const choices = (of) =>
+  Array.from(of, ([value, words]) => html`<option key=${value} value=${value}>${words}</option>`);
 
 /** A table as a view, with a row of headings if there are any. @param {readonly unknown[]} heads @param {unknown} rows
  * @param {Record<string, unknown>} [more] */

@@ -6,12 +6,16 @@ import { finder } from '../../static/dom.js';
 import { fixed, moment, plural, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 import { Answered, administers, study } from '../../static/store.js';
-import { button, html, show, tableOf } from '../../static/view.js';
+import { button, choices, html, show, tableOf } from '../../static/view.js';
 
 const GOING = ['queued', 'running', 'paused', 'interrupted'];
 const FILES = Object.entries({ html: 'Open as page', csv: 'CSV', tex: 'LaTeX' });
 /** @type {Record<string, string>} */
 const WAITS = { queued: 'waiting for other jobs', paused: 'paused', interrupted: 'interrupted' };
+
+const BUDGETS = { quick: 'quick: short training, 64 px', paper: 'paper: published settings, 256 px' };
+const PROTOCOLS = { paper: 'test images, as in the paper', 'held-out': 'held-out normals' };
+const AREAS = { 0: 'whole images', 1: 'the region of interest' };
 
 /** Returns the highest mean of a column, to three decimals. @param {Answers.ReportTable} table @param {string} metric */
 const best = ({ rows }, metric) =>
@@ -127,41 +131,41 @@ export function mount(root, studio) {
     };
     return button(title, turn, { 'aria-pressed': String(on) });
   };
-  /** Options of the network: the budget's own first. @param {Answers.NamedNetwork[]} networks */
-  const options = (networks) => {
-    const own = networks.find(({ budget }) => budget === given.value.budget);
-    return [...new Set([...(own ? [own] : []), ...networks])].map(
-      (one) => html`<option key=${one.name} value=${one === own ? '' : one.name}>${one.title}</option>`,
-    );
-  };
+  const own = (/** @type {Answers.NamedNetwork} */ { budget }) => budget === given.value.budget;
+  /** The networks by name, the budget's own first and without one. @param {Answers.NamedNetwork[]} all */
+  const networks = (all) =>
+    [...all.filter(own), ...all.filter((one) => !own(one))].map((one) => [own(one) ? '' : one.name, one.title]);
 
   function Page() {
     const got = report.value;
-    const { choices, beside, files = [], made, network } = got || {};
+    const { choices: offered, beside, files = [], made, network } = got || {};
     const tables = wanted();
     const cells = tables.flatMap((t) => t.rows).flatMap((r) => r.seeds);
     const missing = cells.filter((c) => !c.fit).length;
     const job = got?.job && GOING.includes(got.job.status) ? got.job : null;
-    const others = beside?.own ? '' : ' (other images)';
+    const grey = `Grey: published in the paper, on ${beside?.dataset}${beside?.own ? '' : ' (other images)'}.`;
     const none = study.value ? report.error || 'Loading the tables…' : 'Choose a study.';
     const changed = (/** @type {any} */ { currentTarget }) => {
       given.value = Object.fromEntries([...new FormData(currentTarget)].filter(([, value]) => value));
     };
     const file = (/** @type {string[]} */ [kind, words]) =>
       html`<a href=".${base()}/file.${kind}" target="_blank" rel="noopener">${words}</a>`;
+    const board = (/** @type {Answers.ReportTable} */ one) =>
+      html`<${Board} key=${one.name} shown=${one} open=${open} costs=${costs.value?.rows[one.name]} />`;
     return html`<section class="panel rp-ask">
         <header>
           <h2>Tables of the paper on this study</h2>
           <p class="dim">Each row is trained, fitted and scored once per seed; finished cells are reused.${' '}
-            ${got && html`<span>${network} * Without ImageNet weights.</span> <span class="rp-beside">Grey: published in the paper, on ${beside?.dataset}${others}.</span>`}</p>
+            ${got && html`${network} * Without ImageNet weights. <span class="rp-beside">${grey}</span>`}
+          </p>
         </header>
-        <div class="rp-tables" role="group" aria-label="Tables">${choices?.tables.map(chip)}</div>
+        <div class="rp-tables" role="group" aria-label="Tables">${offered?.tables.map(chip)}</div>
         <form class="rp-form" onChange=${changed} onSubmit=${make}>
-          <label>Budget<select name="budget"><option value="quick">quick: short training, 64 px</option><option value="paper">paper: published settings, 256 px</option></select></label>
-          <label>Network<select name="network">${options(choices?.networks || [])}</select></label>
+          <label>Budget<select name="budget">${choices(Object.entries(BUDGETS))}</select></label>
+          <label>Network<select name="network">${choices(networks(offered?.networks || []))}</select></label>
           <label>Seeds<input type="number" name="seeds" min="1" max="20" step="1" defaultValue="2" /></label>
-          <label>Threshold from<select name="protocol"><option value="paper">test images, as in the paper</option><option value="held-out">held-out normals</option></select></label>
-          <label>Image area<select name="roi"><option value="0">whole images</option><option value="1">the region of interest</option></select></label>
+          <label>Threshold from<select name="protocol">${choices(Object.entries(PROTOCOLS))}</select></label>
+          <label>Image area<select name="roi">${choices(Object.entries(AREAS))}</select></label>
           <button class="main make" hidden=${administers.value === false} disabled=${job || !cells.length}>
             ${!got ? 'Make report' : missing ? `Make ${plural(missing, 'missing cell')}` : 'Write report'}
           </button>
@@ -179,7 +183,7 @@ export function mount(root, studio) {
         }
       </section>
       <div class="rp-boards">
-        ${tables.map((one) => html`<${Board} key=${one.name} shown=${one} open=${open} costs=${costs.value?.rows[one.name]} />`)}
+        ${tables.map(board)}
         ${!got && html`<p class="dim">${none}</p>`}
       </div>`;
   }

@@ -184,7 +184,11 @@ export async function mount(root, studio) {
   show(finder(root)('.rs-page'), Whole);
 
   for (const event of ['back', 'scored']) studio.on(event, renew);
-  studio.on('tab', (tab) => tab === 'results' && visible.peek() && renew());
+  let open = studio.tab;
+  studio.on('tab', (tab) => {
+    if (tab === 'results' && open === tab) renew(); // else the tab becomes visible, and fetches
+    open = tab;
+  });
   studio.on('status', ({ job, beside }) => {
     if (!awaited.value || job || beside) return;
     awaited.value = false;

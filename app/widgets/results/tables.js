@@ -102,9 +102,8 @@ const MEANING = { good: 'reliable', warn: 'use with care', bad: 'unreliable', no
 /** @param {Answers.Verdict[]} rows @param {string | null} now the run whose results are shown
  * @param {(run: string) => void} show */
 export function verdicts(rows, now, show) {
-  const line = (
-    /** @type {Answers.Verdict} */ { run, title, level, words, advice },
-  ) => html`<li class="rs-verdict ${level}">
+  /** @param {Answers.Verdict} verdict */
+  const line = ({ run, title, level, words, advice }) => html`<li class="rs-verdict ${level}">
     <span class="rs-sign" role="img" aria-label=${MEANING[level]}>${SIGN[level]}</span>
     ${choice(run, title, now, show)}
     <p class="num">${words}${advice && html`<span class="rs-advice"> ${advice}</span>`}</p>

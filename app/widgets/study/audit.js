@@ -65,7 +65,7 @@ export function Trail() {
   /** @param {string} name @param {string} label @param {string} all @param {string[]} [names] */
   const menu = (name, label, all, names = []) =>
     html`<select name=${name} aria-label=${label} onChange=${set}>
-      ${choices([['', all], ...names.map((text) => /** @type {const} */ ([text, text]))])}
+      ${choices([['', all], ...names.map((text) => [text, text])])}
     </select>`;
   const day = (/** @type {string} */ name, /** @type {string} */ label) =>
     html`<label>${label.toLowerCase()} <input type="date" name=${name} aria-label=${label} onChange=${set} /></label>`;

@@ -2,11 +2,11 @@
 // reader what it wants to know before it stores anything.
 import { api } from '../../static/api.js';
 import { asked, choose, orToast, toast } from '../../static/dialogs.js';
-import { dropZone, el, finder, finderOfAll, onEnter } from '../../static/dom.js';
+import { el, finder, onEnter } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 import { dom } from '../../static/view.js';
-import { chosenFiles, dropAnywhere, droppedFiles } from './files.js';
+import { chosenFiles, dropAnywhere } from './files.js';
 import { overview } from './room.js';
 
 /** @typedef {import('./files.js').Upload} Upload */
@@ -90,7 +90,7 @@ function askImport(task, { groups, erased }) {
 export function importing(root, studio) {
   const $ = finder(root);
   const busy = (/** @type {boolean} */ yes) => {
-    for (const button of finderOfAll(root)('.go-path')) button.disabled = yes;
+    $('.go-path').disabled = yes;
     $('.progress').hidden = !yes;
     $('.stop-import').hidden = true;
     $('.stop-import').disabled = false;
@@ -223,7 +223,6 @@ export function importing(root, studio) {
     if (where === 'found') return found(files);
   }
 
-  dropZone($('.drop'), async (event) => offer(await droppedFiles(event)));
   dropAnywhere(offer);
   $('.pick-folder').onclick = () => $('.whole').click();
   $('.pick-files').onclick = () => $('.files').click();

@@ -30,7 +30,8 @@ const LABELS = 'One per line. Review offers them when a mask is saved; existing 
 const TOOLS = { coco: 'COCO', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo: 'YOLO, zip', png: 'PNG masks, zip' };
 const READERS = ['Reader', '', 'assigned', 'assigned and read', 'read in total', ''];
 
-const of = (/** @type {string} */ path) => `${path}/${encodeURIComponent(study.peek() || '')}`;
+/** @template {string} P @param {P} path */
+const of = (path) => /** @type {const} */ (`${path}/${encodeURIComponent(study.peek() || '')}`);
 
 /** What an administrator may set of the open study. */
 const managed = new Answered(
@@ -81,9 +82,7 @@ function Adding({ bring, join }) {
 /** Imports lesions drawn in another tool, matched by file name. */
 function Annotations() {
   const send = async (/** @type {string} */ tool, /** @type {File} */ file) => {
-    const path = /** @type {const} */ (
-      `/api/export/${encodeURIComponent(study.peek() || '')}/annotations?tool=${tool}`
-    );
+    const path = /** @type {const} */ (`${of('/api/export')}/annotations?tool=${tool}`);
     const { cases, findings, cut, unknown, passed_over } = await api(path, file, { method: 'PUT' });
     const edge = cut ? `; ${plural(cut, 'shape')} clipped at the image border` : '';
     const rest = unknown.length ? `; no case found for ${plural(unknown.length, 'name')}` : '';
@@ -106,9 +105,8 @@ function Annotations() {
 
 /** Erases a patient or a case: the stored data are listed first, and then exactly these are erased. */
 function Erasing() {
-  const [found, setFound] = useState(
-    /** @type {{who: Values, trace: Answers.Traced, lines: string[]} | null} */ (null),
-  );
+  /** @typedef {{who: Values, trace: Answers.Traced, lines: string[]}} Found */
+  const [found, setFound] = useState(/** @type {Found | null} */ (null));
   const [erased, setErased] = useState(/** @type {string[]} */ ([]));
   const find = submitted(async (given) => {
     const who = { patient: given.get('patient'), case: Number(given.get('case')) || null };
@@ -116,16 +114,13 @@ function Erasing() {
     setErased([]);
     setFound({ who, ...(await api('/api/erase/find', who)) });
   });
-  /** @param {NonNullable<typeof found>} data */
-  async function erase({ who, trace }) {
+  async function erase(/** @type {Found} */ { who, trace }) {
     const what = plural(trace.cases, 'case');
     if (!(await confirm(`Erase ${what} permanently?`, `Erase ${what}`, 'Keep', true))) return;
     const { still, open } = await api('/api/erase', { ...who, cases: trace.cases });
-    const rest = still.length
-      ? `Erased. Still named in: ${still.join(', ')}`
-      : 'Erased; no file of the studio mentions it.';
+    const rest = still.length ? `. Still named in: ${still.join(', ')}` : '; no file of the studio mentions it.';
     setFound(null);
-    setErased([...open, rest]);
+    setErased([...open, `Erased${rest}`]);
     toast(`${what} erased.`, 'good');
     await renew();
   }

@@ -6,7 +6,7 @@ import { orToast } from '../../static/dialogs.js';
 import { plural } from '../../static/format.js';
 import { about, GOAL } from '../../static/plan.js';
 import { administers, plan, study } from '../../static/store.js';
-import { choices, given, html } from '../../static/view.js';
+import { choices, given, html, tableOf } from '../../static/view.js';
 import { confirmKind, findingLabels, next, outlines, overview, part, sample, seed } from './room.js';
 
 /** @type {Record<Answers.Label, string>} */
@@ -78,13 +78,12 @@ export function Next({ look, open }) {
 function Counts({ overview: { table, masks } }) {
   const labels = labelsOf(table);
   const cell = (/** @type {number} */ n) => html`<td class=${n ? 'num' : 'num zero'}>${n}</td>`;
-  const sum = (/** @type {(split: Answers.Split) => number} */ of) =>
-    SPLITS.reduce((total, split) => total + of(split), 0);
-  return html`<table class="counts panel">
-    <tr>${['Cases', ...labels.map((l) => LABEL[l]), 'lesion masks'].map((t) => html`<th>${t}</th>`)}</tr>
-    ${SPLITS.map((split) => html`<tr><td>${SPLIT[split]}</td>${labels.map((l) => cell(table[split][l]))}${cell(masks[split])}</tr>`)}
-    <tr class="total"><td>all</td>${labels.map((l) => cell(sum((split) => table[split][l])))}${cell(sum((split) => masks[split]))}</tr>
-  </table>`;
+  const sum = (/** @type {(split: Answers.Split) => number} */ of) => SPLITS.reduce((all, split) => all + of(split), 0);
+  const row = (/** @type {Answers.Split} */ split) =>
+    html`<tr><td>${SPLIT[split]}</td>${labels.map((l) => cell(table[split][l]))}${cell(masks[split])}</tr>`;
+  const total = [...labels.map((l) => sum((split) => table[split][l])), sum((split) => masks[split])];
+  const rows = [SPLITS.map(row), html`<tr class="total"><td>all</td>${total.map(cell)}</tr>`];
+  return tableOf(['Cases', ...labels.map((l) => LABEL[l]), 'lesion masks'], rows, { class: 'counts panel' });
 }
 
 /** @param {{report: Answers.Overview['report']}} props */
@@ -159,7 +158,7 @@ export function Sample() {
   const parts = SPLITS.flatMap((split) =>
     labelsOf(table)
       .filter((label) => table[split][label])
-      .map((label) => /** @type {const} */ ([`${split} ${label}`, `${SPLIT[split]}, ${LABEL[label]}`])),
+      .map((label) => [`${split} ${label}`, `${SPLIT[split]}, ${LABEL[label]}`]),
   );
   const shown = outlines.value;
   const box = (/** @type {'roi' | 'lesion'} */ kind, /** @type {string} */ text) =>

@@ -3,11 +3,11 @@
 import { effect, signal } from '@preact/signals';
 import { api } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
-import { action, el, fill, finder } from '../../static/dom.js';
+import { finder } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { planCard } from '../../static/plan.js';
-import { administers, plan, started, study } from '../../static/store.js';
-import { html, show } from '../../static/view.js';
+import { Answered, administers, plan, started, study } from '../../static/store.js';
+import { button, html, show } from '../../static/view.js';
 import { importing } from './importing.js';
 import { Heading, Next, Sample, Summary } from './overview.js';
 import { covered, renew, seen } from './room.js';
@@ -61,14 +61,13 @@ async function remove(id) {
 export async function mount(root, studio) {
   const $ = finder(root);
   const { bring, join } = importing(root, studio);
-  const removed = bin($('.bin'), (row) => row.kind === 'study' && studio.chooseStudy(row.id));
   const look = async () => {
     await api(`/api/study/${studio.study}/look`, {});
     toast('Scoring the cases with pretrained features. Review then lists them by score.', 'good');
   };
   const removeOpen = async () => {
     if (!studio.study || !(await remove(studio.study))) return;
-    removed.show();
+    binned.renew();
     studio.chooseStudy(null);
   };
   const demo = async () => {
@@ -100,10 +99,11 @@ export async function mount(root, studio) {
   show($('.about'), About, { look: () => orToast(look()), train: () => orToast(train()), open: studio.openTab });
   show($('.sampled'), Sample);
   show($('.covered'), Covered, { studio });
-  const card = document.createElement('div');
-  $('.doors').before(card);
-  planCard(card, studio);
+  planCard($('.planned'), studio);
   show($('.doors'), Doors, { demo: () => orToast(demo()), own });
+  show($('.binned'), Bin, {
+    restored: (/** @type {Answers.Binned} */ row) => row.kind === 'study' && studio.chooseStudy(row.id),
+  });
   effect(() => {
     const hidden = covered.value;
     $('.covered').hidden = !study.value || !hidden;
@@ -118,12 +118,8 @@ export async function mount(root, studio) {
     ({ manage }) => manage(root, studio, { bring, join }),
     (error) => toast(error.message, 'bad'),
   );
-  studio.on('cases', () => orToast(renew()));
-  let due = false; // data may have changed while another tab was visible
-  studio.on('back', () => {
-    due = !studio.shown(root);
-    if (!due) orToast(renew());
-  });
+  studio.on('cases', renew);
+  studio.on('back', () => studio.shown(root) && renew());
   const see = () => {
     seen.value ||= studio.shown(root);
   };
@@ -132,13 +128,11 @@ export async function mount(root, studio) {
   });
   studio.on('tab', (tab) => {
     if (tab !== 'study') return;
+    if (seen.peek()) renew(); // something may have changed while another tab was visible
     seen.value = true;
-    if (due) orToast(renew());
-    due = false;
-    removed.show();
+    binned.renew();
     orToast(studio.renewStatus());
   });
-  removed.show();
 }
 
 /** @param {{look: () => void, train: () => void, open: (tab: string) => void}} props */
@@ -157,33 +151,33 @@ function Covered({ studio }) {
   return html`<h2>A blind session is open</h2>
     <p>The contents of this study would reveal the labels. They are shown again when the session has ended.</p>
     <div>
-      <button type="button" class="main" onClick=${() => studio.openTab('review')}>Continue reading</button>
-      <button type="button" onClick=${() => orToast(end())}>End the session</button>
+      ${button('Continue reading', () => studio.openTab('review'), { class: 'main' })}
+      ${button('End the session', () => orToast(end()))}
     </div>`;
 }
 
-// The bin: runs and studies removed within the last week, each with a button to restore it.
+const binned = new Answered(
+  () => (started.value ? '' : null),
+  () => api('/api/bin'),
+);
 
-/** @param {HTMLElement} panel @param {(row: Answers.Binned) => unknown} restored called after something was restored */
-function bin(panel, restored) {
+/** The bin: runs and studies removed within the last week, each with a button to restore it; a blind reader has none.
+ * @param {{restored: (row: Answers.Binned) => unknown}} props called after something was restored */
+function Bin({ restored }) {
+  if (!binned.value?.rows.length) return null;
   /** @param {Answers.Binned} row */
   const back = async (row) => {
     await api(`/api/bin/${row.kind}/${encodeURIComponent(row.id)}/restore`, {});
     toast(`“${row.name}” restored.`, 'good');
     restored(row);
-    await show();
+    await binned.renew();
   };
-  /** @param {Answers.Binned} row */
-  const line = (row) => {
-    const what = row.kind === 'run' ? `Run “${row.name}” of ${row.study}` : `Study “${row.name}”`;
-    const restore = action('Restore', () => orToast(back(row)), { class: 'link' });
-    return el('li', {}, `${what}, until ${row.until.slice(0, 10)} `, restore);
-  };
-  async function show() {
-    const { rows, days } = await api('/api/bin');
-    panel.hidden = !rows.length;
-    const note = `Removed items stay here for ${days} days.`;
-    fill(panel, el('h3', {}, 'Bin'), el('p', { class: 'dim' }, note), el('ul', {}, rows.map(line)));
-  }
-  return { show: () => show().catch(() => {}) }; // a blind reader has none
+  const line = (/** @type {Answers.Binned} */ row) => html`<li>
+    ${row.kind === 'run' ? `Run “${row.name}” of ${row.study}` : `Study “${row.name}”`}, until ${row.until.slice(0, 10)}${' '}
+    ${button('Restore', () => orToast(back(row)), { class: 'link' })}
+  </li>`;
+  return html`<section class="panel bin" aria-label="Bin">
+    <h3>Bin</h3><p class="dim">Removed items stay here for ${binned.value.days} days.</p>
+    <ul>${binned.value.rows.map(line)}</ul>
+  </section>`;
 }

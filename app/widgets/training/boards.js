@@ -27,11 +27,8 @@ export function chartsOf(series) {
   return { losses, rate: names.filter((n) => n === 'lr'), rest: names.filter((n) => !LOSS.test(n) && n !== 'lr') };
 }
 
-/** Shows names and values; those without a value are skipped.
- * @param {{of: import('./figures.js').Pair[]}} props */
-function Figures({ of }) {
-  return html`<div class="speed">${pairs(of.filter(([, value]) => value != null && value !== ''))}</div>`;
-}
+/** Shows names and values; those without a value are skipped. @param {unknown[][]} of */
+const shown = (of) => html`<div class="speed">${pairs(of.filter(([, value]) => value != null && value !== ''))}</div>`;
 
 /** Shows a step's samples, which follow from the run's seed; recomputed rarely, so as not to slow the training.
  * @param {{run: Answers.Run, last: number}} props */
@@ -62,7 +59,6 @@ function SpeedAndConfusion({ data: { evaluation, confusion, series } }) {
   const now = (/** @type {string} */ name) => series[name]?.at(-1)?.[1] ?? null;
   const [rate, speed, memory, auroc] = ['lr', 'images_per_second', 'memory', 'val_auroc'].map(now);
   const [heldOut, images] = ['val_accuracy', 'val_images'].map(now);
-  /** @type {import('./figures.js').Pair[]} */
   const figures = [
     [metricName('lr'), rate == null ? null : String(Number(rate.toPrecision(3)))],
     ['Views/s', speed == null ? null : fixed(speed, speed < 10 ? 1 : 0)],
@@ -77,7 +73,7 @@ function SpeedAndConfusion({ data: { evaluation, confusion, series } }) {
     fill(box, matrix(confusion.rows, '', String, title));
   };
   return html`<div class="block figures"><b>Speed and confusion</b><div class="in">
-    <${Figures} of=${figures} />${confusion && html`<div ref=${draw} />`}
+    ${shown(figures)}${confusion && html`<div ref=${draw} />`}
   </div></div>`;
 }
 
@@ -122,7 +118,6 @@ export function FitBoard({ data: { run, job, evaluation, series } }) {
     names.map((key) => ({ name: metricName(key), points: series[key], thick: key === 'loss' }));
   const at = Math.max(-1, ...Object.values(series).map((points) => points.at(-1)?.[0] ?? -1));
   const { images, scored, score_seconds: took, threshold_roi: threshold, rule } = run.summary;
-  /** @type {import('./figures.js').Pair[]} */
   const fitted = [
     ['status', job?.here && job.status === 'running' ? job.message : ''],
     ['steps', at < 0 ? null : at],
@@ -132,8 +127,8 @@ export function FitBoard({ data: { run, job, evaluation, series } }) {
     ['seconds to score them', took == null ? null : fixed(took, 1)],
     ['threshold, held-out normals', threshold == null ? null : fixed(threshold, 4)],
   ];
-  const block = (/** @type {string} */ name, /** @type {string} */ title, /** @type {typeof fitted} */ of) =>
-    html`<div class="block ${name}"><b>${title}</b><div class="in"><${Figures} of=${of} /></div></div>`;
+  const block = (/** @type {string} */ name, /** @type {string} */ title, /** @type {unknown[][]} */ of) =>
+    html`<div class="block ${name}"><b>${title}</b><div class="in">${shown(of)}</div></div>`;
   return html`
     ${losses.length > 0 && html`<${Curves} title="Losses" lines=${lines(losses)} />`}
     ${rate.length > 0 && html`<${Curves} title="Learning rate" low=${0} lines=${lines(rate)} />`}

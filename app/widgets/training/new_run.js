@@ -37,7 +37,7 @@ const augmentation = ({ strong, strong_options, medmix, weak, k }) => ({ strong,
 
 /** The detectors to fit after the training, with their settings, and the kind of image that the synthetic lesions of a
  * lesion head are made for: the study's own to begin with. @param {Answers.TrainingForms} forms */
-function detectorForms(forms) {
+export function detectorForms(forms) {
   const like = signal(Object.keys(forms.lesions)[0]);
   const detectors = Object.entries(forms.detectors).map(([name, { title, form, defaults, lesions }], i) => {
     const groups = form.map((group) => ({ ...group, title }));

@@ -2,12 +2,12 @@
 import { render } from 'preact';
 import { api } from '../../static/api.js';
 import { ask, asked, confirm, orToast, toast } from '../../static/dialogs.js';
-import { check, el, finder, onEnter, options } from '../../static/dom.js';
+import { el, finder, onEnter } from '../../static/dom.js';
 import { bytes, moment, plural, seconds } from '../../static/format.js';
-import { fitting } from '../../static/store.js';
-import { dom, html } from '../../static/view.js';
+import { html, show } from '../../static/view.js';
 import { FitBoard, TrainingBoard } from './boards.js';
 import { pairs } from './figures.js';
+import { detectorForms } from './new_run.js';
 import { stateOf } from './run_list.js';
 
 const GOING = ['running', 'queued', 'paused', 'interrupted', 'failed'];
@@ -16,6 +16,7 @@ const GOING = ['running', 'queued', 'paused', 'interrupted', 'failed'];
  * reloads the list, and selects `next` if given @param {(run: Answers.Run) => void} clone */
 export function runView(root, forms, changed, clone) {
   const $ = finder(root);
+  const fits = detectorForms(forms);
   /** What is known of a run. last: the latest known step; text: the painted answer, without its series.
    * @param {string | null} id */
   const unknown = (id) => ({
@@ -169,16 +170,12 @@ export function runView(root, forms, changed, clone) {
   };
   $('.clone').onclick = () => clone(data.run);
   $('.fit').onclick = async () => {
-    const like = el('select', { 'aria-label': 'Synthetic lesions for' }, options(Object.entries(forms.lesions)));
-    if (fitting.value) like.value = fitting.value.head;
-    const boxes = Object.entries(forms.detectors).map(
-      ([name, { title }], i) => check(title, { name: 'detector', value: name, checked: i === 0 }).label,
-    );
-    const content = dom`<p>Fit on this encoder, then score the study and evaluate:</p>
-      ${boxes}<label>Synthetic lesions for${like}</label>`;
-    const names = await asked({ content, answer: (given) => given.getAll('detector').map(String), yes: 'Queue' });
-    if (!names?.length) return;
-    const detectors = Object.fromEntries(names.map((n) => [n, forms.detectors[n].lesions[like.value] || {}]));
+    fits.reset();
+    const place = el('div');
+    show(place, fits.Choice);
+    const content = [el('p', {}, 'Fit on this encoder, then score the study and evaluate:'), place];
+    const detectors = await asked({ content, answer: fits.chosen, yes: 'Queue' });
+    if (!detectors || !Object.keys(detectors).length) return;
     if (await orToast(api(`/api/training/run/${known.id}/fit`, { detectors }))) changed();
   };
 
