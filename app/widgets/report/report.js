@@ -193,7 +193,5 @@ export function mount(root, studio) {
   studio.on('back', look);
   studio.on('tab', (tab) => tab === 'report' && look());
   studio.on('status', () => studio.shown(root) && GOING.includes(report.value?.job?.status || '') && report.renew());
-  new ResizeObserver(() => {
-    seen.value ||= studio.shown(root);
-  }).observe(root);
+  new ResizeObserver(() => (seen.value ||= studio.shown(root))).observe(root);
 }

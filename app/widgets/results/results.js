@@ -194,7 +194,5 @@ export async function mount(root, studio) {
     awaited.value = false;
     reliability.renew();
   });
-  new ResizeObserver(() => {
-    visible.value = studio.shown(root);
-  }).observe(root);
+  new ResizeObserver(() => (visible.value = studio.shown(root))).observe(root);
 }

@@ -74,9 +74,7 @@ export function runView(root, forms, changed, clone) {
     header(data);
     const failure = run.status === 'failed' ? data.job?.error : '';
     const message = data.alarm || (run.status === 'collapsed' ? run.summary.message : failure) || '';
-    $('.alarm').hidden = !message;
     $('.alarm').textContent = message;
-    $('.said-note').hidden = !run.note;
     $('.said-note').textContent = run.note;
     const Board = run.kind === 'pretrain' ? TrainingBoard : FitBoard;
     $('.board').classList.toggle('of-fit', run.kind !== 'pretrain');
@@ -193,12 +191,11 @@ export function flat(values, before = '') {
   });
 }
 
-/** @param {Answers.RunDetail} detail @returns {[string, unknown][]} */
+/** @param {Answers.RunDetail} detail */
 function configuration({ run, data }) {
   const { marks, ...config } = run.config;
   const packages = Object.entries(run.packages || {}).map(([name, version]) => `${name} ${version}`);
-  /** @type {[string, unknown][]} */
-  const settings = [
+  return [
     ['seed', run.config.seed],
     ['code', run.code],
     ['device', run.device],
@@ -207,6 +204,5 @@ function configuration({ run, data }) {
     ['packages', packages.join(', ')],
     ['marks', marks ? `${/** @type {{ masks: number[] }} */ (marks).masks.length} masks that readers drew` : null],
     ...flat(config),
-  ];
-  return settings.map(([name, value]) => [name, value == null || value === '' ? '–' : value]);
+  ].map(([name, value]) => [name, value == null || value === '' ? '–' : value]);
 }

@@ -163,8 +163,6 @@ export function mount(root, studio) {
   show(finder(root)('.tr-page'), Page);
   studio.on('back', look);
   studio.on('tab', (tab) => tab === 'trials' && look());
-  new ResizeObserver(() => {
-    seen.value ||= studio.shown(root);
-  }).observe(root);
+  new ResizeObserver(() => (seen.value ||= studio.shown(root))).observe(root);
   setInterval(() => about.value?.trials.some((t) => t.started && !t.closed) && look(), PERIOD);
 }
