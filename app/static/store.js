@@ -1,6 +1,6 @@
 // The page's store: what is on screen. Address, headings, lists and dialogs depend only on it. Only the actions below
 // change it; `openStudy` replaces everything that belongs to a study at once.
-import { batch, computed, effect, signal } from '@preact/signals';
+import { batch, computed, effect, signal, untracked } from '@preact/signals';
 import { api } from './api.js';
 
 /** @template T @typedef {import('@preact/signals').Signal<T>} Signal */
@@ -110,7 +110,7 @@ export class Answered {
     this.held = signal({ key: null, value: null, error: null });
     effect(() => {
       this.key.value;
-      this.renew();
+      untracked(() => this.renew()); // what the question reads is no reason to ask again
     });
   }
 

@@ -127,7 +127,7 @@ export function mount(root, studio) {
     const on = others.length === without.value.length;
     const turn = () => {
       without.value = on ? [...others, name] : others;
-      renew();
+      costs.renew();
     };
     return button(title, turn, { 'aria-pressed': String(on) });
   };
