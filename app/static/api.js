@@ -36,15 +36,10 @@ export const askFirst = (known) => (first = known);
 /** Sends one request. A body that is not a file is sent as JSON.
  * @param {string} path @param {unknown} [body] @param {RequestInit} [options] @returns {Promise<Response>} */
 export async function fetched(path, body, options = {}) {
-  const init = { ...options };
-  if (body instanceof Blob || body instanceof Uint8Array) {
-    init.method ||= 'POST';
-    init.body = /** @type {BodyInit} */ (body);
-  } else if (body !== undefined) {
-    init.method ||= 'POST';
-    init.headers = { 'Content-Type': 'application/json' };
-    init.body = JSON.stringify(body);
-  }
+  const raw = body instanceof Blob || body instanceof Uint8Array;
+  const json = { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } };
+  /** @type {any} */
+  const init = body === undefined ? options : { method: 'POST', ...(raw ? { body } : json), ...options };
   if (!init.method && !path.startsWith('/api/status')) {
     await first;
     const [place] = path.split('?');

@@ -1,6 +1,7 @@
 // Charts of a training: few lines, many points, a crosshair with values in the legend. Drawn by uPlot (vendor/).
 import { el, fill } from './dom.js';
 import uPlot from './vendor/uPlot.esm.js';
+import { dom } from './view.js';
 
 export const COLOURS = Array.from({ length: 8 }, (_, i) => `var(--series-${i})`);
 /** Resolves a colour for the canvas, which does not know CSS tokens. @param {string} colour */
@@ -25,12 +26,8 @@ export class Chart {
     this.legend = el('div', { class: 'legend' });
     this.none = el('p', { class: 'dim none' }, 'No numbers yet');
     this.box = el('div', { class: 'plot', role: 'img', 'aria-label': options.title }, this.none);
-    this.element = el(
-      'figure',
-      { class: 'chart' },
-      el('figcaption', {}, el('b', {}, options.title), this.legend),
-      this.box,
-    );
+    const caption = dom`<figcaption><b>${options.title}</b>${this.legend}</figcaption>`;
+    this.element = dom`<figure class="chart">${caption}${this.box}</figure>`;
     new ResizeObserver(() => this.draw()).observe(this.box);
     addEventListener('theme', () => this.plot?.redraw());
   }
@@ -54,7 +51,7 @@ export class Chart {
     }
     this.#names(null);
     if (empty || !width || !height) return;
-    const data = /** @type {uPlot.AlignedData} */ (aligned(this.series));
+    const data = aligned(this.series);
     if (!this.plot) {
       this.shape = shape;
       this.plot = new uPlot(this.#look(width, height), data, this.box);
@@ -75,7 +72,7 @@ export class Chart {
       cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
       scales: {
         x: { time: false, range: (_, from, to) => [from, Math.max(to, from + 1)] },
-        y: { range: () => this.#limits() },
+        y: { range: () => limits(this.series, this.options) },
       },
       axes: [
         { ...axis, grid: { show: false }, size: 18, gap: 2, space: 90, incrs: STEPS },
@@ -94,11 +91,6 @@ export class Chart {
         setCursor: [(plot) => this.#names(plot.cursor.idx == null ? null : plot.data[0][plot.cursor.idx])],
       },
     };
-  }
-
-  #limits() {
-    const values = this.series.flatMap((s) => s.points.map(([, y]) => y));
-    return limits(values, this.options);
   }
 
   // Level lines with their names, dashed.
@@ -127,15 +119,12 @@ export class Chart {
   // The legend names each line with its value at the crosshair, or its last.
   /** @param {number | null} at */
   #names(at) {
-    const names = this.series.map((s) => {
-      const value = el('b', { class: 'num' }, label(valueAt(s, at)));
-      return el('span', {}, el('i', { style: `background:${s.colour}` }), `${s.name} `, value);
-    });
-    fill(
-      this.legend,
-      at == null ? null : el('span', { class: 'num' }, `${this.options.unit || 'step'} ${Math.round(at)}`),
-      names,
+    const names = this.series.map(
+      (s) =>
+        dom`<span><i style="background:${s.colour}" />${s.name} <b class="num">${label(valueAt(s, at))}</b></span>`,
     );
+    const unit = this.options.unit || 'step';
+    fill(this.legend, at == null ? null : dom`<span class="num">${unit} ${Math.round(at)}</span>`, names);
   }
 }
 
@@ -158,24 +147,14 @@ export function label(v) {
 }
 
 /** Puts all lines on the union of their x: [xs, ys, ys, ...]. `undefined` means no point at an x (the line is drawn
- * through), `null` a missing value (the line is interrupted).
- * @param {Page.Line[]} lines each with rising x @returns {[number[], ...(number | null | undefined)[][]]} */
-export function aligned(lines) {
-  const xs = [...new Set(lines.flatMap((line) => line.points.map(([x]) => x)))].sort((a, b) => a - b);
-  const place = new Map(xs.map((x, i) => [x, i]));
-  const columns = lines.map((line) => {
-    /** @type {(number | null | undefined)[]} */
-    const ys = new Array(xs.length).fill(undefined);
-    for (const [x, y] of line.points) ys[/** @type {number} */ (place.get(x))] = Number.isFinite(y) ? y : null;
-    return ys;
-  });
-  return [xs, ...columns];
-}
+ * through), `null` a missing value (the line is interrupted). @param {Page.Line[]} lines each with rising x */
+export const aligned = (lines) =>
+  uPlot.join(lines.map(({ points }) => [points.map(([x]) => x), points.map(([, y]) => y)]));
 
 /** Returns the limits of y: the drawn values with a margin of 6 %, or the fixed limits.
- * @param {(number | null)[]} values @param {Bounds} bounds @returns {[number, number]} */
-export function limits(values, { low, high, lines = [] }) {
-  const known = values.filter((v) => v != null && Number.isFinite(v)).map(Number);
+ * @param {Pick<Page.Line, 'points'>[]} series @param {Bounds} bounds @returns {[number, number]} */
+export function limits(series, { low, high, lines = [] }) {
+  const known = series.flatMap(({ points }) => points.flatMap(([, y]) => y ?? []));
   const all = [...known, ...lines.map((line) => line.at)];
   if (!all.length) return [low ?? 0, high ?? 1];
   let from = low ?? all.reduce((a, b) => Math.min(a, b));

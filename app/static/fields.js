@@ -1,10 +1,12 @@
-// The controls of a form's fields: one function per kind. Each returns the elements next to the label, below it or
-// before it, and `put`, which shows a value.
+// The controls of a form's fields, as views: one function per kind. Each returns what stands next to the label (beside),
+// below it (body) or before it (inline).
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { api } from './api.js';
-import { el, options } from './dom.js';
+import { choices, given, html } from './view.js';
 
-/** @typedef {{beside?: HTMLElement, body?: HTMLElement, inline?: HTMLElement, put: (value: any) => void}} Control */
-/** @template {Answers.Field} [F=Answers.Field] @typedef {(field: F, id: string, changed: (value: any) => void) => Control} Maker */
+/** @typedef {{beside?: any, body?: any, inline?: any}} Control */
+/** @template {Answers.Field} [F=Answers.Field]
+ * @typedef {(field: F, id: string, value: any, changed: (value: any) => void) => Control} Maker */
 
 /** Formats a number without needless digits. @param {number} v */
 export const tidy = (v) => (Math.abs(v) >= 100 || Number.isInteger(v) ? String(v) : String(Number(v.toPrecision(4))));
@@ -20,143 +22,99 @@ export function sliderScale({ log, min, kind }) {
 }
 
 /** @type {Maker<Answers.NumberField>} */
-function number(f, id, changed) {
-  const { min, max, log } = f;
-  const box = el('input', { type: 'number', id, step: log ? 'any' : f.step, min, max });
-  if (min === null || max === null || (f.kind === 'integer' && max - min > 1000)) {
-    box.onchange = () => changed(Number(box.value));
-    return { beside: box, put: (v) => (box.value = v) };
-  }
-  const { place, value, round } = sliderScale({ ...f, min });
-  const ends = { min: place(min), max: place(max), step: log ? 0.01 : f.step };
-  const bar = el('input', { type: 'range', ...ends, 'aria-label': f.label });
-  const inBox = (/** @type {number} */ v) => (box.value = tidy(v));
-  const onBar = (/** @type {number} */ v) => (bar.value = String(place(v)));
-  bar.oninput = () => {
-    const v = value(Number(bar.value));
-    inBox(v);
-    changed(v);
+function number({ kind, label, min, max, step, log }, id, value, changed) {
+  const box = { type: 'number', id, step: log ? 'any' : step, min, max };
+  if (min === null || max === null || (kind === 'integer' && max - min > 1000))
+    return { beside: html`<input ...${box} value=${value} onChange=${given((v) => changed(Number(v)))} />` };
+  const scale = sliderScale({ log, min, kind });
+  const bar = { type: 'range', min: scale.place(min), max: scale.place(max), step: log ? 0.01 : step };
+  const typed = given((v) => changed(scale.round(Number(v))));
+  const slid = given((v) => changed(scale.value(Number(v))));
+  return {
+    beside: html`<input ...${box} value=${tidy(value)} onChange=${typed} />`,
+    body: html`<input ...${bar} value=${scale.place(value)} aria-label=${label} onInput=${slid} />`,
   };
-  box.onchange = () => {
-    const v = round(Number(box.value));
-    onBar(v);
-    changed(v);
-  };
-  return { beside: box, body: bar, put: (v) => [inBox(v), onBar(v)] };
 }
 
 /** @type {Maker<Answers.RangeField>} */
-function range(f, id, changed) {
-  const { min, max, step } = f;
-  const bars = ['lowest', 'highest'].map((name, i) =>
-    el('input', { type: 'range', id: i ? `${id}-high` : id, min, max, step, 'aria-label': `${f.label}, ${name}` }),
-  );
-  const values = el('output', { class: 'num' });
-  const track = el('div', { class: 'two' }, el('i'), bars);
-  const put = (/** @type {number[]} */ ends) => {
-    ends.forEach((v, i) => {
-      bars[i].value = String(v);
-      track.style.setProperty(['--low', '--high'][i], `${(100 * (v - min)) / (max - min)}%`);
-    });
-    values.textContent = ends.map(tidy).join(' – ');
-    bars[0].style.zIndex = ends[0] > (min + max) / 2 ? '2' : '1';
+function range({ label, min, max, step }, id, [low, high], changed) {
+  const share = (/** @type {number} */ v) => `${(100 * (v - min)) / (max - min)}%`;
+  const bar = (/** @type {Record<string, unknown>} */ more, /** @type {(v: number) => number[]} */ ends) =>
+    html`<input type="range" min=${min} max=${max} step=${step} ...${more}
+      onInput=${given((v) => changed(ends(Number(v))))} />`;
+  // The bars push each other; of two at the upper end the lower one is on top.
+  const lowest = { id, value: low, 'aria-label': `${label}, lowest`, style: low > (min + max) / 2 && 'z-index: 2' };
+  const highest = { id: `${id}-high`, value: high, 'aria-label': `${label}, highest`, style: 'z-index: 1' };
+  return {
+    beside: html`<output class="num">${tidy(low)} – ${tidy(high)}</output>`,
+    body: html`<div class="two" style="--low: ${share(low)}; --high: ${share(high)}">
+      <i />${bar(lowest, (v) => [v, Math.max(v, high)])}${bar(highest, (v) => [Math.min(low, v), v])}
+    </div>`,
   };
-  bars.forEach((bar, i) => {
-    bar.oninput = () => {
-      const ends = bars.map((b) => Number(b.value));
-      if (ends[0] > ends[1]) ends[1 - i] = ends[i]; // the bars push each other
-      put(ends);
-      changed(ends);
-    };
-  });
-  return { beside: values, body: track, put };
 }
 
-/** Shows a value, also one that is not among the options. @param {HTMLSelectElement} select */
-const putOption = (select) => (/** @type {string} */ v) => {
-  if (![...select.options].some((o) => o.value === v)) select.append(el('option', { value: v }, v));
-  select.value = v;
-};
-
-/** @type {Maker<Answers.ChoiceField>} */
-function choice(f, id, changed) {
-  const select = el('select', { id, onchange: () => changed(select.value) }, options(f.options.map((o) => [o, o])));
-  return { beside: select, put: putOption(select) };
+/** Offers the options, and values from elsewhere. @type {Maker<Answers.ChoiceField>} */
+function choice({ options }, id, value, changed) {
+  const all = useRef(new Set(options)).current.add(value);
+  return {
+    beside: html`<select id=${id} value=${value} onChange=${given(changed)}>
+      ${choices([...all].map((o) => [o, o]))}
+    </select>`,
+  };
 }
 
-/** Builds a list of the studies, fetched again whenever it is about to open. @type {Maker} */
-function study(_, id, changed) {
-  const select = el('select', { id, onchange: () => changed(select.value) }, el('option', { value: '' }, 'none'));
-  const fill = async () => {
-    const { studies } = await api('/api/medmix/donors').catch(() => ({ studies: [] }));
-    const now = select.value;
-    const known = studies.some((s) => s.id === now) || !now ? studies : [...studies, { id: now, name: now }];
-    select.replaceChildren(...options([['', 'none'], ...known.map((s) => /** @type {const} */ ([s.id, s.name]))]));
-    select.value = now;
+/** A list of the studies, fetched again whenever it is about to open. @type {Maker} */
+function study(_, id, value, changed) {
+  const [studies, setStudies] = useState(/** @type {{id: string, name: string}[]} */ ([]));
+  const renew = () => void api('/api/medmix/donors').then(({ studies }) => setStudies(studies), console.debug);
+  useEffect(renew, []);
+  const known = !value || studies.some((s) => s.id === value) ? studies : [...studies, { id: value, name: value }];
+  return {
+    beside: html`<select id=${id} value=${value} onChange=${given(changed)} onPointerDown=${renew} onFocus=${renew}>
+      ${choices([['', 'none'], ...known.map((s) => [s.id, s.name])])}
+    </select>`,
   };
-  select.onpointerdown = select.onfocus = fill;
-  fill();
-  return { beside: select, put: putOption(select) };
 }
 
 /** A click selects one option; with Shift or Ctrl it adds or removes one. @type {Maker<Answers.ChoiceField>} */
-function several(f, id, changed) {
-  const buttons = f.options.map((o, i) =>
-    el('button', { type: 'button', id: i ? null : id, 'aria-pressed': 'false', 'data-option': o }, f.names[o] || o),
-  );
-  const pressed = (/** @type {Element} */ b) => b.getAttribute('aria-pressed') === 'true';
-  const press = (/** @type {Element} */ b, /** @type {boolean} */ on) => b.setAttribute('aria-pressed', String(on));
-  for (const button of buttons) {
-    button.onclick = (event) => {
-      if (event.shiftKey || event.ctrlKey || event.metaKey) {
-        if (pressed(button) && buttons.filter(pressed).length === 1) return;
-        press(button, !pressed(button));
-      } else for (const b of buttons) press(b, b === button);
-      const chosen = buttons.filter(pressed);
-      changed(chosen.map((b) => b.dataset.option).join('+'));
+function several({ label, options, names }, id, value, changed) {
+  const chosen = value === 'mixed' ? options : value.split('+');
+  const button = (/** @type {string} */ one, /** @type {number} */ i) => {
+    const press = (/** @type {MouseEvent} */ { shiftKey, ctrlKey, metaKey }) => {
+      const turned = options.filter((o) => chosen.includes(o) !== (o === one));
+      const next = shiftKey || ctrlKey || metaKey ? turned : [one];
+      if (next.length) changed(next.join('+'));
     };
-  }
-  const group = { class: 'several', role: 'group', 'aria-label': f.label, title: 'Shift-click to choose several' };
+    return html`<button type="button" id=${i ? null : id} aria-pressed=${String(chosen.includes(one))}
+      data-option=${one} onClick=${press}>${names[one] || one}</button>`;
+  };
   return {
-    body: el('div', group, buttons),
-    put: (v) => {
-      const chosen = v === 'mixed' ? f.options : v.split('+');
-      for (const b of buttons) press(b, chosen.includes(b.dataset.option));
-    },
+    body: html`<div class="several" role="group" aria-label=${label} title="Shift-click to choose several">
+      ${options.map(button)}
+    </div>`,
   };
 }
 
 /** @type {Maker} */
-function flag(_, id, changed) {
-  const box = el('input', { type: 'checkbox', id, onchange: () => changed(box.checked) });
-  return { inline: box, put: (v) => (box.checked = v) };
-}
+const flag = (_, id, value, changed) => ({
+  inline: html`<input type="checkbox" id=${id} checked=${value} onChange=${() => changed(!value)} />`,
+});
 
 /** @type {Maker<Answers.NumbersField>} */
-function numbers(f, id, changed) {
-  const { min, max, step, names } = f;
-  const onchange = () => changed(boxes.map((x) => Number(x.value)));
-  const boxes = names.map((name, i) => {
-    const look = { id: i ? null : id, min, max, step: step || 'any', 'aria-label': `${f.label}, ${name}` };
-    return el('input', { type: 'number', ...look, onchange });
-  });
-  const labels = boxes.map((box, i) => el('label', {}, names[i], box));
-  const put = (/** @type {number[]} */ values) => values.forEach((v, i) => (boxes[i].value = tidy(v)));
-  return { body: el('div', { class: 'numbers' }, labels), put };
+function numbers({ label, names, min, max, step }, id, value, changed) {
+  const box = (/** @type {string} */ name, /** @type {number} */ i) =>
+    html`<label>${name}<input type="number" id=${i ? null : id} min=${min} max=${max} step=${step || 'any'}
+      value=${tidy(value[i])} aria-label="${label}, ${name}"
+      onChange=${given((v) => changed(value.with(i, Number(v))))} /></label>`;
+  return { body: html`<div class="numbers">${names.map(box)}</div>` };
 }
 
 /** A text, or several separated by commas. @type {Maker} */
-function text(_, id, changed) {
-  let list = false;
+function text(_, id, value, changed) {
+  const list = Array.isArray(value);
   const split = (/** @type {string} */ s) => s.split(',').flatMap((t) => t.trim() || []);
-  const box = el('input', { type: 'text', id, onchange: () => changed(list ? split(box.value) : box.value) });
-  return {
-    beside: box,
-    put: (v) => {
-      list = Array.isArray(v);
-      box.value = list ? v.join(', ') : (v ?? '');
-    },
-  };
+  const typed = given((v) => changed(list ? split(v) : v));
+  return { beside: html`<input type="text" id=${id} value=${list ? value.join(', ') : value} onChange=${typed} />` };
 }
 
 /** @type {Record<Answers.Field['kind'], Maker<any>>} */

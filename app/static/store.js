@@ -1,6 +1,6 @@
 // The page's store: what is on screen. Address, headings, lists and dialogs depend only on it. Only the actions below
 // change it; `openStudy` replaces everything that belongs to a study at once.
-import { batch, computed, effect, signal } from '@preact/signals';
+import { batch, computed, effect, signal, untracked } from '@preact/signals';
 import { api } from './api.js';
 
 /** @template T @typedef {import('@preact/signals').Signal<T>} Signal */
@@ -100,8 +100,9 @@ export function followAddress() {
  * @template K, T
  */
 export class Answered {
-  /** @param {() => K | null} key null: there is nothing to fetch @param {(key: K) => Promise<T>} ask */
-  constructor(key, ask) {
+  /** @param {() => K | null} key null: there is nothing to fetch @param {(key: K) => Promise<T>} ask the usual: the key
+   * is a path of the server's */
+  constructor(key, ask = /** @type {any} */ (api)) {
     this.key = computed(key);
     this.ask = ask;
     this.turn = 0;
@@ -109,7 +110,7 @@ export class Answered {
     this.held = signal({ key: null, value: null, error: null });
     effect(() => {
       this.key.value;
-      this.renew();
+      untracked(() => this.renew()); // what the question reads is no reason to ask again
     });
   }
 
@@ -121,7 +122,7 @@ export class Answered {
     return this.#current?.error ?? null;
   }
 
-  /** Fetches again; the old answer stays until the new one arrives. Resolves then. */
+  /** Fetches again; the old answer to the key stays until a new one arrives. Resolves when it is settled. */
   async renew() {
     const key = this.key.peek();
     this.turn += 1;
@@ -130,8 +131,8 @@ export class Answered {
     try {
       const value = await this.ask(key);
       if (mine === this.turn) this.held.value = { key, value, error: null };
-    } catch (error) {
-      if (mine === this.turn) this.held.value = { key, value: null, error: error.message };
+    } catch ({ message }) {
+      if (mine === this.turn) this.held.value = { key, value: this.#current?.value ?? null, error: message };
     }
   }
 

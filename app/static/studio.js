@@ -20,6 +20,14 @@ const MENU = '#rooms > .tab-wrapper .overflow-dropdown button';
 /** @param {Element} button */
 const tabOf = ({ id, textContent }) => /^tab-(\w+)-button$/.exec(id)?.[1] || (textContent || '').trim().toLowerCase();
 
+/** Shows something in a tab, and tells it. @template T @param {string} tab @param {string} event
+ * @param {import('@preact/signals').Signal<T>} shown @param {T} id */
+function enter(tab, event, shown, id) {
+  shown.value = id;
+  Studio.openTab(tab);
+  Studio.emit(event, id);
+}
+
 /** What every widget is mounted with. */
 export const Studio = {
   get study() {
@@ -81,23 +89,11 @@ export const Studio = {
     (document.getElementById(`tab-${name}-button`) || menu.find((entry) => tabOf(entry) === name))?.click();
   },
   /** @param {number} id */
-  openCase(id) {
-    store.shownCase.value = id;
-    Studio.openTab('review');
-    Studio.emit('case', id);
-  },
+  openCase: (id) => enter('review', 'case', store.shownCase, id),
   /** Shows a run in the Training tab. @param {string} id */
-  openRun(id) {
-    store.trained.value = id;
-    Studio.openTab('training');
-    Studio.emit('run', id);
-  },
+  openRun: (id) => enter('training', 'run', store.trained, id),
   /** Shows the cases as a detector's run reads them, in the Review tab. @param {string} run */
-  openReadings(run) {
-    store.reading.value = run;
-    Studio.openTab('review');
-    Studio.emit('readings', run);
-  },
+  openReadings: (run) => enter('review', 'readings', store.reading, run),
 
   /** @param {HTMLElement} root @param {string} module @param {unknown} props */
   async mount(root, module, props) {
@@ -138,13 +134,13 @@ Studio.on('scored', () => {
 // A study created elsewhere (the demo, another import) is added to the picker; the first one is opened.
 /** @param {string[]} studies */
 function follow(studies) {
+  if (Studio.importing) return; // it selects its own study at the end: a second selection here could arrive last
   const list = studies.join(' ');
-  // An import selects its own study at the end: a second selection here could arrive last.
-  if (!Studio.importing && known !== null && list !== known) {
+  if (known !== null && list !== known) {
     const first = known === '' && studies.length && !Studio.byHand;
     Studio.chooseStudy(first ? studies[0] : Studio.study);
   }
-  if (!Studio.importing) known = list;
+  known = list;
 }
 
 // A visible tab handles the last status when it arrives, and again with each heartbeat.

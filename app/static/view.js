@@ -12,6 +12,22 @@ export const html = htm.bind(h);
 export const button = (words, act, more = {}) =>
   html`<button type="button" onClick=${act} ...${more}>${words}</button>`;
 
+/** Passes on the value of a box or menu. @param {(value: string) => unknown} act */
+export function given(act) {
+  return (/** @type {any} */ { target }) => act(target.value);
+}
+
+/** Options of a menu, as views. @param {Iterable<readonly unknown[]>} of value, words */
+export const choices = (of) =>
+  Array.from(of, ([value, words]) => html`<option key=${value} value=${value}>${words}</option>`);
+
+/** A table as a view, with a row of headings if there are any. @param {readonly unknown[]} heads @param {unknown} rows
+ * @param {Record<string, unknown>} [more] */
+export const tableOf = (heads, rows, more) => html`<table ...${more}>
+  ${heads.length > 0 && html`<thead><tr>${heads.map((words) => html`<th scope="col">${words}</th>`)}</tr></thead>`}
+  <tbody>${rows}</tbody>
+</table>`;
+
 /** Builds elements as `el` does, from a template: dom`<p class="dim">${text}</p>`; of several elements, a list.
  * @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
 export const dom = htm.bind(

@@ -198,7 +198,7 @@ def test_lesions_are_cut_from_another_study_and_handed_to_the_training(tab, serv
     change(tab, lambda: tab.get_by_role("group", name="Donor").get_by_role("button", name="other study").click())
     select = tab.get_by_label("Other study", exact=True)
     select.focus()
-    select.locator("option[value=blue]").wait_for(state="attached")
+    select.locator("option", has_text="blue").wait_for(state="attached")
     change(tab, lambda: select.select_option("blue"))
     assert blue(tab) > 500
     tab.get_by_role("button", name="Train with this").click()

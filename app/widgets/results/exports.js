@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks';
 import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { el } from '../../static/dom.js';
-import { button, html } from '../../static/view.js';
+import { button, choices, given, html } from '../../static/view.js';
 
 const WHOLE = 'Whole study';
 /** The exports and their formats. @type {Record<string, Record<string, string>>} */
@@ -19,12 +19,7 @@ const KINDS = {
   },
   [WHOLE]: { bundle: 'bundle' },
 };
-/** @type {[string, string][]} */
-const MASKS = [
-  ['', 'reference, else newest'],
-  ['reference', 'reference'],
-  ['readers', 'readers’ newest'],
-];
+const MASKS = Object.entries({ '': 'reference, else newest', reference: 'reference', readers: 'readers’ newest' });
 const REMAPPED = 'Names and dates are remapped; burned-in text in images is not';
 const SENT = 'Sends DICOM-SEG, heat maps and DICOM-SR by STOW; “Keep names and dates” applies';
 const BLIND = 'Readers decide before they see the score, heat map and mask';
@@ -69,19 +64,14 @@ export function Exports({ study, run, blind, may, warning, link, changed }) {
     if (await orToast(api(`/api/export/${at}/send`, body)))
       toast(`Queued for ${body.server}; see its progress in Training.`, 'good');
   };
-  const chosen = (/** @type {any} */ event) => setMasks(event.target.value);
-  const which = html`<select aria-label="Masks to export" onChange=${chosen}>
-    ${MASKS.map(([value, words]) => html`<option value=${value}>${words}</option>`)}
-  </select>`;
+  const which = html`<select aria-label="Masks to export" onChange=${given(setMasks)}>${choices(MASKS)}</select>`;
   const { text = '', cases = [], servers = [] } = warning || {};
   const sending =
     may &&
     servers.length > 0 &&
     html`<span class="rs-way">
       ${button('Send to', send, { title: SENT })}
-      <select ref=${server} aria-label="DICOMweb server">
-        ${servers.map((name) => html`<option>${name}</option>`)}
-      </select>
+      <select ref=${server} aria-label="DICOMweb server">${choices(servers.map((name) => [name, name]))}</select>
     </span>`;
   const way = (/** @type {[string, Record<string, string>]} */ [what, forms]) => html`<span class="rs-way">
     <span class="dim">${what}</span>${Object.entries(forms).map(([kind, words]) => form(what, kind, words))}

@@ -1,7 +1,7 @@
 // Figures of the Results tab, as SVG: the ROC curve, Dice by lesion size, the cases from the highest score down.
 import { fixed } from '../../static/format.js';
-import { button, html } from '../../static/view.js';
-import { num, table } from './tables.js';
+import { button, html, tableOf } from '../../static/view.js';
+import { num } from './tables.js';
 
 /** @param {number} x @param {number} y @param {unknown} what @param {string} [anchor] @param {string} [transform] */
 const text = (x, y, what, anchor = 'middle', transform) =>
@@ -85,7 +85,7 @@ export function diceBySize({ points, groups, of, against }) {
       ${text(162, 162, 'Lesion area, share of the image (root scale)')}
     </svg>
     <div>
-      ${table(['Lesion size', 'Dice, mean ± SD', 'Cases'], rows)}
+      ${tableOf(['Lesion size', 'Dice, mean ± SD', 'Cases'], rows)}
       <p class="dim num">${against[0].toUpperCase()}${against.slice(1)}, as the run outlines them.</p>
       ${drawn && html`<p class="dim num">${drawn}</p>`}
     </div>

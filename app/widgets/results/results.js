@@ -7,7 +7,7 @@ import { finder } from '../../static/dom.js';
 import { day, fixed, percent, plural } from '../../static/format.js';
 import { Unscored } from '../../static/plan.js';
 import { Answered, administers, study } from '../../static/store.js';
-import { button, html, show } from '../../static/view.js';
+import { button, choices, given, html, show } from '../../static/view.js';
 import { Exports, listen } from './exports.js';
 import { diceBySize, predictions, Roc } from './plots.js';
 import { agreement, believed, changedMinds, detectors, figures, guaranteed, verdicts } from './tables.js';
@@ -86,28 +86,21 @@ export async function mount(root, studio) {
   const choose = (what) => {
     choice.value = { ...chosen.value, ...what };
   };
-  const results = new Answered(
-    () => {
-      const { run, masks } = chosen.value;
-      if (!visible.value || !study.value) return null;
-      return `${at(study.value)}?run=${encodeURIComponent(run)}&masks=${masks}`;
-    },
-    (path) => /** @type {Promise<Answers.Results>} */ (api(path)),
-  );
+  /** @type {Answered<string, Answers.Results>} */
+  const results = new Answered(() => {
+    const { run, masks } = chosen.value;
+    if (!visible.value || !study.value) return null;
+    return `${at(study.value)}?run=${encodeURIComponent(run)}&masks=${masks}`;
+  });
   /** @param {(r: Answers.ResultsOfRun) => string} path of an additional answer on the run */
   const ofRun = (path) => () => (results.value?.run ? `${at(study.value)}/${path(results.value)}` : null);
-  const reliability = new Answered(
-    ofRun((r) => `believe?run=${encodeURIComponent(r.run)}`),
-    (path) => /** @type {Promise<Answers.Believed>} */ (api(path)),
-  );
-  const sizes = new Answered(
-    ofRun((r) => `sizes?run=${encodeURIComponent(r.run)}&masks=${r.masks}`),
-    (path) => /** @type {Promise<Answers.Sizes>} */ (api(path)),
-  );
-  const warning = new Answered(
-    // After the results: a blind reader gets neither.
-    () => (results.value && study.value ? `/api/export/${encodeURIComponent(study.value)}/warning` : null),
-    (path) => /** @type {Promise<Answers.ExportWarning>} */ (api(path)),
+  /** @type {Answered<string, Answers.Believed>} */
+  const reliability = new Answered(ofRun((r) => `believe?run=${encodeURIComponent(r.run)}`));
+  /** @type {Answered<string, Answers.Sizes>} */
+  const sizes = new Answered(ofRun((r) => `sizes?run=${encodeURIComponent(r.run)}&masks=${r.masks}`));
+  /** After the results: a blind reader gets neither. @type {Answered<string, Answers.ExportWarning>} */
+  const warning = new Answered(() =>
+    results.value && study.value ? `/api/export/${encodeURIComponent(study.value)}/warning` : null,
   );
   const renew = () => {
     for (const answer of [results, reliability, sizes]) answer.renew();
@@ -119,8 +112,6 @@ export async function mount(root, studio) {
   /** @param {Answers.ResultsOfRun} r @param {boolean} may use administrators' functions */
   function flagged(r, may) {
     const kinds = { reference: 'reference masks', readers: 'readers’ accepted masks' };
-    const option = (/** @type {[string, string]} */ [name, words]) =>
-      html`<option value=${name}>Against ${r.counts[name]} ${words}</option>`;
     const again = async () => {
       const { job } = await api(`${at(study.value)}/evaluate`, { masks: r.masks });
       toast(`Job ${job} evaluates all runs.`, 'good');
@@ -136,8 +127,8 @@ export async function mount(root, studio) {
         <h2>Detectors compared</h2>
         <select aria-label="Lesion masks" value=${r.masks}
           title="The lesion masks that Dice, pixel AUROC and PRO are computed against"
-          onChange=${(/** @type {any} */ event) => choose({ masks: event.target.value })}>
-          ${Object.entries(kinds).map(option)}
+          onChange=${given((masks) => choose({ masks }))}>
+          ${choices(Object.entries(kinds).map(([name, words]) => [name, `Against ${r.counts[name]} ${words}`]))}
         </select>
         ${may && button('Evaluate all', () => orToast(again()), { title })}
       </div>
@@ -175,16 +166,11 @@ export async function mount(root, studio) {
       ${wide('Dice by lesion size', dice)}`;
   }
 
-  /** The last answer for this study, until the next one arrives.
-   * @type {{study: string | null, r: Answers.Results | null}} */
-  let last = { study: null, r: null };
   function Whole() {
-    if (results.value) last = { study: study.value, r: results.value };
-    else if (last.study !== study.value) last = { study: study.value, r: null };
-    const { r } = last;
     if (results.error) return html`<p class="panel rs-wide">${results.error}</p>`;
     if (!study.value) return html`<p class="dim">Choose a study.</p>`;
-    if (!r) return html`<p class="dim">Reading the scores…</p>`;
+    const { key, value: r } = results.held.value; // the last answer for this study, until the next one arrives
+    if (!r || !key?.startsWith(`${at(study.value)}?`)) return html`<p class="dim">Reading the scores…</p>`;
     // Until the reader's rights are known the page is an administrator's; it only changes for other readers.
     const may = administers.value !== false;
     const readers =
@@ -208,7 +194,5 @@ export async function mount(root, studio) {
     awaited.value = false;
     reliability.renew();
   });
-  new ResizeObserver(() => {
-    visible.value = studio.shown(root);
-  }).observe(root);
+  new ResizeObserver(() => (visible.value = studio.shown(root))).observe(root);
 }

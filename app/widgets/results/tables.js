@@ -1,7 +1,7 @@
 // Tables of the Results tab: figures at the threshold, comparisons of detectors and of readers, verdicts, and a run's
 // reliability: what its limit guarantees, what it misses by planted lesions, changed images, calibrated scores.
 import { fixed, percent, plural, shareOf } from '../../static/format.js';
-import { button, html } from '../../static/view.js';
+import { button, html, tableOf } from '../../static/view.js';
 
 /** @typedef {Pick<Answers.FleissKappa, 'kappa' | 'low' | 'high'>} Kappa */
 
@@ -19,12 +19,6 @@ export const num = (words, look = '', title) => html`<td class="num ${look}" tit
 /** @param {unknown} words */
 const dim = (words) => num(words, 'dim');
 
-/** A table, with a row of headings if there are any. @param {string[]} heads @param {unknown[]} rows */
-export const table = (heads, rows) => html`<table>
-  ${heads.length > 0 && html`<thead><tr>${heads.map((words) => html`<th scope="col">${words}</th>`)}</tr></thead>`}
-  <tbody>${rows}</tbody>
-</table>`;
-
 /** A button that shows a run. @param {string} run @param {string} title @param {string | null} now the run whose
  * results are shown @param {(run: string) => void} show */
 const choice = (run, title, now, show) =>
@@ -35,7 +29,7 @@ export function figures(title, { sensitivity, specificity, ppv, npv }, more = {}
   const shares = Object.entries({ Sensitivity: sensitivity, Specificity: specificity, PPV: ppv, NPV: npv, ...more });
   const row = (/** @type {[string, Answers.Share]} */ [name, s]) =>
     html`<tr><th scope="row">${name}</th>${num(percent(s.value))}${dim(interval(s))}</tr>`;
-  return html`<div><h3>${title}</h3>${table([], shares.map(row))}</div>`;
+  return html`<div><h3>${title}</h3>${tableOf([], shares.map(row))}</div>`;
 }
 
 /** @param {Answers.Agreement} a @param {(id: number, name: string) => any} link to a case */
@@ -56,9 +50,9 @@ export function agreement({ pairs, fleiss, differ }, link) {
   });
   const all = fleiss && `All ${fleiss.readers} readers: Fleiss’ κ ${kappa(fleiss)} on ${plural(fleiss.n, 'case')}`;
   return html`<div>
-    ${table(['Readers', 'Cohen’s κ (95 %)', 'Agreement (95 %)', 'Cases', 'Confusion N A U'], rows)}
+    ${tableOf(['Readers', 'Cohen’s κ (95 %)', 'Agreement (95 %)', 'Cases', 'Confusion N A U'], rows)}
     ${all && html`<p class="num">${all}</p>`}
-    <details><summary>${plural(differ.length, 'case')} with different decisions</summary>${table([], cases)}</details>
+    <details><summary>${plural(differ.length, 'case')} with different decisions</summary>${tableOf([], cases)}</details>
   </div>`;
 }
 
@@ -71,7 +65,7 @@ export function changedMinds(minds) {
   if (!rows.length)
     return html`<p class="dim">Appears in a blind study when readers decide again with the score in view.</p>`;
   const heads = ['Reader', 'Read twice', 'To abnormal', 'To normal', 'To unsure', 'Corrected', 'Made worse'];
-  return table(heads, rows);
+  return tableOf(heads, rows);
 }
 
 /** @param {Answers.ComparedRow[]} rows @param {string | null} now the run whose results are
@@ -97,7 +91,7 @@ export function detectors(rows, now, show) {
   const apart = 'These runs were evaluated on different cases, labels or masks, so none is marked as best.';
   return html`<div class="rs-compared">
     ${sets.size > 1 && html`<p class="warn">${apart}</p>`}
-    ${table([...heads, 'PRO, all images'], lines)}
+    ${tableOf([...heads, 'PRO, all images'], lines)}
   </div>`;
 }
 
@@ -108,9 +102,8 @@ const MEANING = { good: 'reliable', warn: 'use with care', bad: 'unreliable', no
 /** @param {Answers.Verdict[]} rows @param {string | null} now the run whose results are shown
  * @param {(run: string) => void} show */
 export function verdicts(rows, now, show) {
-  const line = (
-    /** @type {Answers.Verdict} */ { run, title, level, words, advice },
-  ) => html`<li class="rs-verdict ${level}">
+  /** @param {Answers.Verdict} verdict */
+  const line = ({ run, title, level, words, advice }) => html`<li class="rs-verdict ${level}">
     <span class="rs-sign" role="img" aria-label=${MEANING[level]}>${SIGN[level]}</span>
     ${choice(run, title, now, show)}
     <p class="num">${words}${advice && html`<span class="rs-advice"> ${advice}</span>`}</p>
@@ -123,7 +116,7 @@ function reliability({ points }) {
   const share = (/** @type {number | null} */ v) => percent(v, 0);
   const row = (/** @type {(typeof points)[number]} */ { chance, value, low, high, n }) =>
     html`<tr>${num(share(chance))}${num(`${share(value)} (${share(low)} to ${share(high)})`)}${num(n)}</tr>`;
-  return table(['Predicted chance', 'Called abnormal (95 %)', 'Cases'], points.map(row));
+  return tableOf(['Predicted chance', 'Called abnormal (95 %)', 'Cases'], points.map(row));
 }
 
 /** Describes the guarantee of the threshold that limits false alarms. @param {Answers.Promised | null} p */
@@ -177,7 +170,7 @@ export function believed({ promise, planted, changed, plain, calibration, enough
       ${
         planted.length
           ? [
-              table(['Size, share of the side', 'Opacity', 'Flagged (95 %)'], rows),
+              tableOf(['Size, share of the side', 'Opacity', 'Flagged (95 %)'], rows),
               dim('MedMix lesions in held-out normals; real ones may be easier or harder to find.'),
             ]
           : dim('Not measured yet: synthetic lesions in held-out normals show which sizes are missed.')

@@ -5,10 +5,10 @@ import { api } from '../../static/api.js';
 import { confirm, orToast, submitted, toast } from '../../static/dialogs.js';
 import { moment } from '../../static/format.js';
 import { Answered, administers } from '../../static/store.js';
-import { html } from '../../static/view.js';
+import { button, choices, given, html, tableOf } from '../../static/view.js';
 import { open } from './room.js';
 
-const ROLES = ['reader', 'adjudicator', 'administrator'].map((role) => html`<option value=${role}>${role}</option>`);
+const ROLES = choices(['reader', 'adjudicator', 'administrator'].map((role) => [role, role]));
 const HEADS = ['Name', 'Role', 'assigned', 'assigned and read', 'read in total', 'last seen', 'tokens', '', ''];
 const OF =
   'The numbers are cases of this study. Last seen: the latest decision, or the latest sign-in without a sign-out.';
@@ -22,7 +22,7 @@ export const people = new Answered(
   () => (administers.value ? open() : null),
   (id) => api(`/api/accounts/${encodeURIComponent(id)}`),
 );
-const given = signal(/** @type {Answers.NewPassword | null} */ (null));
+const fresh = signal(/** @type {Answers.NewPassword | null} */ (null));
 
 /** Shows a password until it is dismissed. @param {{made: Answers.NewPassword}} props */
 function Password({ made: { name, password } }) {
@@ -38,8 +38,7 @@ function Password({ made: { name, password } }) {
   const select = (/** @type {HTMLInputElement | null} */ box) => box?.select();
   return html`<strong>${label}</strong>
     <input key=${password} ref=${select} type="text" readonly value=${password} aria-label=${label} autocomplete="off" />
-    <button type="button" class="main" onClick=${click}>Copy</button>
-    <button type="button" onClick=${() => (given.value = null)}>Done</button>
+    ${button('Copy', click, { class: 'main' })}${button('Done', () => (fresh.value = null))}
     <p class="dim">Shown only now. Send it to ${name} privately.</p>`;
 }
 
@@ -62,42 +61,28 @@ function Account({ row: { name, role, last, assigned, read, read_in_all, seen, t
   async function set(what, question, yes, no = 'Keep it') {
     if (!(await confirm(question, yes, no, true))) return;
     const made = await api(`/api/accounts/set/${what}`, { name });
-    if (what === 'password') given.value = made;
+    if (what === 'password') fresh.value = made;
     if (what === 'removed') toast(`${name} can no longer sign in.`, 'good');
     await again();
   }
-  const revoke = () => {
-    const question = `Revoke all tokens of ${name}? Programs that use them can no longer sign in.`;
-    return set('tokens', question, `Revoke the tokens of ${name}`, 'Keep them');
+  /** @param {string} text @param {Parameters<typeof set>} change @param {string | null} [why] the reason against it */
+  const link = (text, change, why = null) => {
+    const look = { class: 'link', disabled: Boolean(why), title: why, 'aria-label': `${text} ${name}` };
+    return button(text, () => orToast(set(...change)), look);
   };
-  const reset = () => {
-    const question = `Give ${name} a new password? The old one stops working, and ${away}.`;
-    return set('password', question, `Reset the password of ${name}`);
-  };
-  const remove = () => {
-    const rest = 'Decisions and marks stay; unread cases can be taken back under “Reading assignments”.';
-    return set(
-      'removed',
-      `Remove the account of ${name}? ${away} and cannot sign in again. ${rest}`,
-      `Remove “${name}”`,
-    );
-  };
-  /** @param {string} text @param {() => Promise<void>} act @param {string | null} [why] the reason against it */
-  const button = (
-    text,
-    act,
-    why = null,
-  ) => html`<button type="button" class="link" disabled=${Boolean(why)} title=${why}
-    aria-label="${text} ${name}" onClick=${() => orToast(act())}>${text}</button>`;
-  const choose = (/** @type {any} */ { target }) => orToast(setRole(target.value));
+  const revoke = `Revoke all tokens of ${name}? Programs that use them can no longer sign in.`;
+  const reset = `Give ${name} a new password? The old one stops working, and ${away}.`;
+  const remove =
+    `Remove the account of ${name}? ${away} and cannot sign in again. ` +
+    'Decisions and marks stay; unread cases can be taken back under “Reading assignments”.';
   return html`<tr>
     <td>${name}${own && html`<span class="dim"> (you)</span>`}</td>
-    <td><select aria-label="Role of ${name}" value=${role} disabled=${last} title=${only} onChange=${choose}>${ROLES}</select></td>
+    <td><select aria-label="Role of ${name}" value=${role} disabled=${last} title=${only} onChange=${given((role) => orToast(setRole(role)))}>${ROLES}</select></td>
     ${[assigned, read, read_in_all].map((n) => html`<td class="num">${n}</td>`)}
     <td class="dim">${seen ? moment(seen) : '–'}</td>
-    <td>${tokens ? button(`Revoke ${tokens}`, revoke) : '–'}</td>
-    <td>${button('Reset password', reset, own)}</td>
-    <td>${button('Remove', remove, only)}</td>
+    <td>${tokens ? link(`Revoke ${tokens}`, ['tokens', revoke, `Revoke the tokens of ${name}`, 'Keep them']) : '–'}</td>
+    <td>${link('Reset password', ['password', reset, `Reset the password of ${name}`], own)}</td>
+    <td>${link('Remove', ['removed', remove, `Remove “${name}”`], only)}</td>
   </tr>`;
 }
 
@@ -105,22 +90,16 @@ function Account({ row: { name, role, last, assigned, read, read_in_all, seen, t
 export function Accounts({ changed }) {
   const { sign_in, accounts = [] } = people.value || {};
   const again = () => Promise.all([people.renew(), changed()]);
+  const rows = accounts.map((row) => html`<${Account} key=${row.name} row=${row} again=${again} />`);
   const invite = submitted(async (data, form) => {
-    given.value = await api('/api/accounts', Object.fromEntries(data));
+    fresh.value = await api('/api/accounts', Object.fromEntries(data));
     form.reset();
     await again();
   });
-  return html`<div class="handed" role="status" hidden=${!given.value}>${given.value && html`<${Password} made=${given.value} />`}</div>
+  return html`<div class="handed" role="status" hidden=${!fresh.value}>${fresh.value && html`<${Password} made=${fresh.value} />`}</div>
     <div class="people">
       ${sign_in === false && HOW}
-      ${
-        sign_in &&
-        html`<table>
-          <thead><tr>${HEADS.map((words) => html`<th scope="col">${words}</th>`)}</tr></thead>
-          <tbody>${accounts.map((row) => html`<${Account} key=${row.name} row=${row} again=${again} />`)}</tbody>
-        </table>
-        <p class="dim">${OF}</p>`
-      }
+      ${sign_in && html`${tableOf(HEADS, rows)}<p class="dim">${OF}</p>`}
     </div>
     ${
       sign_in &&

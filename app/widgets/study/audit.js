@@ -3,7 +3,7 @@ import { effect, signal } from '@preact/signals';
 import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
 import { Answered } from '../../static/store.js';
-import { html } from '../../static/view.js';
+import { choices, html, tableOf } from '../../static/view.js';
 import { open, openPanel } from './room.js';
 
 const HEADS = ['When (UTC)', 'Who', 'What', 'Case', 'Change'];
@@ -62,14 +62,10 @@ export function Trail() {
     const { name, type, checked, value } = target;
     filters.value = { ...filters.peek(), [name]: type === 'checkbox' ? checked : value };
   };
-  const menu = (
-    /** @type {string} */ name,
-    /** @type {string} */ label,
-    /** @type {string} */ all,
-    names = /** @type {string[]} */ ([]),
-  ) =>
+  /** @param {string} name @param {string} label @param {string} all @param {string[]} [names] */
+  const menu = (name, label, all, names = []) =>
     html`<select name=${name} aria-label=${label} onChange=${set}>
-      <option value="">${all}</option>${names.map((text) => html`<option value=${text}>${text}</option>`)}
+      ${choices([['', all], ...names.map((text) => [text, text])])}
     </select>`;
   const day = (/** @type {string} */ name, /** @type {string} */ label) =>
     html`<label>${label.toLowerCase()} <input type="date" name=${name} aria-label=${label} onChange=${set} /></label>`;
@@ -78,10 +74,7 @@ export function Trail() {
       ${day('since', 'From')}${day('until', 'To')}
       <label class="check"><input type="checkbox" name="everywhere" onChange=${set} />All studies</label>
     </div>
-    <div class="trail"><table>
-      <thead><tr>${HEADS.map((text) => html`<th scope="col">${text}</th>`)}</tr></thead>
-      <tbody>${rows}</tbody>
-    </table></div>
+    <div class="trail">${tableOf(HEADS, rows)}</div>
     <p class="dim" hidden=${!first || rows.length}>No event matches these filters.</p>
     <button type="button" class="link" hidden=${!next} onClick=${() => orToast(more())}>Older</button>`;
 }

@@ -2,11 +2,11 @@
 // reader what it wants to know before it stores anything.
 import { api } from '../../static/api.js';
 import { asked, choose, orToast, toast } from '../../static/dialogs.js';
-import { dropZone, el, finder, finderOfAll, onEnter } from '../../static/dom.js';
+import { el, finder, finderOfAll, onEnter } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 import { dom } from '../../static/view.js';
-import { chosenFiles, dropAnywhere, droppedFiles } from './files.js';
+import { chosenFiles, dropAnywhere } from './files.js';
 import { overview } from './room.js';
 
 /** @typedef {import('./files.js').Upload} Upload */
@@ -90,7 +90,7 @@ function askImport(task, { groups, erased }) {
 export function importing(root, studio) {
   const $ = finder(root);
   const busy = (/** @type {boolean} */ yes) => {
-    for (const button of finderOfAll(root)('.go-path')) button.disabled = yes;
+    $('.go-path').disabled = yes;
     $('.progress').hidden = !yes;
     $('.stop-import').hidden = true;
     $('.stop-import').disabled = false;
@@ -102,8 +102,7 @@ export function importing(root, studio) {
     $('.progress .what').textContent = text;
   };
 
-  /** @param {string} task @param {string} doing */
-  async function follow(task, doing) {
+  async function follow(/** @type {string} */ task) {
     const began = performance.now();
     $('.stop-import').hidden = false;
     $('.stop-import').onclick = () => {
@@ -123,18 +122,18 @@ export function importing(root, studio) {
       const { done, total } = state;
       const took = (performance.now() - began) / 1000;
       const left = done && took > 2 ? `, ${about((took * (total - done)) / done)} left` : '';
-      report(total ? `${doing} ${done} of ${total}${left}` : `${doing}…`, done, total);
+      report(total ? `Reading ${done} of ${total}${left}` : 'Reading…', done, total);
       await new Promise((go) => setTimeout(go, PERIOD));
     }
   }
 
-  /** Starts an import, waits for its end and opens the study. @param {() => Promise<{task: string}>} start @param {string} doing */
-  async function bring(start, doing) {
+  /** Starts an import, waits for its end and opens the study. @param {() => Promise<{task: string}>} start */
+  async function bring(start) {
     busy(true);
     studio.byHand = studio.importing = true;
-    report(`${doing}…`);
+    report('Reading…');
     try {
-      const report = await follow((await start()).task, doing);
+      const report = await follow((await start()).task);
       if (!report) return toast('Nothing was imported.');
       const { study, accepted, rejected } = report;
       const left = rejected.length;
@@ -163,7 +162,7 @@ export function importing(root, studio) {
       return toast('Enter the path of a folder or a CSV, or drop images below.', 'bad');
     }
     const body = { ...settings(nameOf(folder)), folder, keep: $('.copy').checked };
-    bring(() => api('/api/study/import', body), 'Reading');
+    bring(() => api('/api/study/import', body));
   };
   onEnter($('.folder'), () => $('.go-path').click());
 
@@ -171,12 +170,10 @@ export function importing(root, studio) {
    * the upload's token. @param {Upload[]} files */
   async function send(files) {
     const { drop } = await api('/api/study/drop', {});
-    let next = 0;
+    const queue = files.values(); // which the senders share
     let done = 0;
     const worker = async () => {
-      while (next < files.length) {
-        const { path, file } = files[next];
-        next += 1;
+      for (const { path, file } of queue) {
         const target = `/api/study/drop/${drop}?path=${encodeURIComponent(path)}`;
         await api(target, undefined, { method: 'PUT', body: file });
         done += 1;
@@ -192,14 +189,15 @@ export function importing(root, studio) {
     const [folder, ...below] = files[0].path.split('/');
     const name = below.length ? folder : folder.replace(/\.\w+$/, '');
     const start = async () => api('/api/study/import', { ...settings(name), drop: await send(files) });
-    return bring(start, 'Reading');
+    return bring(start);
   }
 
   /** Adds the files as new test cases of the open study; the first of them is opened. @param {Upload[]} files */
   async function join(files) {
+    if (!files.length) return;
     const path = /** @type {const} */ (`/api/study/${encodeURIComponent(studio.study || '')}/add`);
     const per_second = Number($('.per-second').value) || 1;
-    const got = await bring(async () => api(path, { drop: await send(files), per_second, ask: true }), 'Reading');
+    const got = await bring(async () => api(path, { drop: await send(files), per_second, ask: true }));
     studio.emit('cases', studio.study);
     if (got?.first) studio.openCase(got.first);
   }
@@ -223,10 +221,8 @@ export function importing(root, studio) {
     if (where === 'found') return found(files);
   }
 
-  dropZone($('.drop'), async (event) => offer(await droppedFiles(event)));
   dropAnywhere(offer);
-  $('.pick-folder').onclick = () => $('.whole').click();
-  $('.pick-files').onclick = () => $('.files').click();
+  for (const button of finderOfAll(root)('[data-picks]')) button.onclick = () => $(button.dataset.picks).click();
   for (const input of [$('.files'), $('.whole')]) input.onchange = () => offer(chosenFiles(input));
   return { bring, join };
 }

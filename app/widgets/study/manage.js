@@ -1,36 +1,29 @@
 // An administrator's functions for a study: adding cases, the watched folder, assignment of cases, labels of findings,
 // erasing a patient. The server checks the right to each of them again.
-import { effect } from '@preact/signals';
-import { useState } from 'preact/hooks';
+import { effect, signal } from '@preact/signals';
 import { api } from '../../static/api.js';
 import { confirm, orToast, submitted, toast } from '../../static/dialogs.js';
 import { closing, dropZone, finder, finderOfAll } from '../../static/dom.js';
 import { day, plural } from '../../static/format.js';
 import { Answered, administers, study } from '../../static/store.js';
-import { html, show } from '../../static/view.js';
+import { button, html, show, tableOf } from '../../static/view.js';
 import { Accounts, people } from './accounts.js';
 import { Trail } from './audit.js';
 import { chosenFiles, droppedFiles } from './files.js';
 import { open, openPanel, renew } from './room.js';
 
 /** @typedef {(files: import('./files.js').Upload[]) => unknown} Join adds files to the open study */
-/** @typedef {(start: () => Promise<{task: string}>, doing: string) => Promise<unknown>} Bring follows an import */
+/** @typedef {(start: () => Promise<{task: string}>) => Promise<unknown>} Bring follows an import */
 
-const ADDED =
-  'Files become test cases without a label, scored by the run that Review opens with. A recording becomes a series ' +
-  'of frames with a timeline in Review.';
-const ERASED =
-  'Erases cases, masks, decisions, scores, prepared images, maps and backups in all studies. Models trained on ' +
-  'them stay and are marked. The audit trail records the erasure, without the name. It cannot be undone.';
 const NONE = 'No readers yet: add them under “Accounts”.';
 const WATCHED =
   'Images and recordings put into this folder are added automatically, scored, and shown in Review. ' +
   'The folder is watched while the studio is open.';
 const LABELS = 'One per line. Review offers them when a mask is saved; existing findings keep their labels.';
-const TOOLS = { coco: 'COCO', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo: 'YOLO, zip', png: 'PNG masks, zip' };
 const READERS = ['Reader', '', 'assigned', 'assigned and read', 'read in total', ''];
 
-const of = (/** @type {string} */ path) => `${path}/${encodeURIComponent(study.peek() || '')}`;
+/** @template {string} P @param {P} path */
+const of = (path) => /** @type {const} */ (`${path}/${encodeURIComponent(study.peek() || '')}`);
 
 /** What an administrator may set of the open study. */
 const managed = new Answered(
@@ -44,102 +37,47 @@ async function change(path, body) {
   await managed.renew();
 }
 
-/** A field for a path on this machine. @param {{text: string, name: string, value?: string}} props */
-const Path = ({ text, name, value = '' }) =>
-  html`<label>${text}<input type="text" class="path" name=${name} aria-label=${text} defaultValue=${value} autocomplete="off" spellcheck="false" /></label>`;
-
-/** Opens the file picker of the input after a button. @param {any} event */
-const pick = ({ target }) => target.parentElement.querySelector('input[type=file]').click();
-
-/** Adds cases: one file, all below a folder, or dropped files. @param {{bring: Bring, join: Join}} props */
-function Adding({ bring, join }) {
-  const add = submitted(async (given) => {
-    const per_second = Number(given.get('rate')) || 1;
-    const body = { path: given.get('path'), keep: given.has('keep'), per_second, ask: true };
-    await bring(() => api(`${of('/api/study')}/add`, body), 'Reading');
-    await renew();
-  });
-  const take = (/** @type {import('./files.js').Upload[]} */ files) => files.length && join(files);
-  const zone = (/** @type {HTMLElement | null} */ place) =>
-    place && dropZone(place, async (event) => take(await droppedFiles(event)));
-  return html`<div class="drop" ref=${zone}>
-      <b>Drop images, a folder or a zip here</b>
-      <span class="dim">or <button type="button" class="link" onClick=${pick}>choose files</button><input
-        type="file" multiple hidden onChange=${(/** @type {any} */ { target }) => take(chosenFiles(target))} /></span>
-    </div>
-    <form onSubmit=${add}>
-      <${Path} text="File or folder on this machine" name="path" />
-      <label>Recordings, frames per second <input type="number" class="per-second" name="rate" aria-label="Frames per second"
-        min="0.01" max="1000" step="any" defaultValue="1" /></label>
-      <label class="check"><input type="checkbox" name="keep" />Copy into the studio</label>
-      <button>Add</button>
-    </form>
-    <p class="dim">${ADDED}</p>
-    <${Annotations} />`;
+/** Imports lesions drawn in another tool, matched by file name. @param {string} tool @param {File} file */
+async function annotate(tool, file) {
+  const path = /** @type {const} */ (`${of('/api/export')}/annotations?tool=${tool}`);
+  const { cases, findings, cut, unknown, passed_over } = await api(path, file, { method: 'PUT' });
+  const edge = cut ? `; ${plural(cut, 'shape')} clipped at the image border` : '';
+  const rest = unknown.length ? `; no case found for ${plural(unknown.length, 'name')}` : '';
+  const skipped = passed_over.length ? `; skipped: ${passed_over.slice(0, 3).join('; ')}` : '';
+  const sentence = `${plural(findings, 'finding')} on ${plural(cases, 'case')}${edge}${rest}${skipped}.`;
+  toast(sentence, skipped || rest ? 'bad' : 'good');
+  await renew();
 }
 
-/** Imports lesions drawn in another tool, matched by file name. */
-function Annotations() {
-  const send = async (/** @type {string} */ tool, /** @type {File} */ file) => {
-    const path = /** @type {const} */ (
-      `/api/export/${encodeURIComponent(study.peek() || '')}/annotations?tool=${tool}`
-    );
-    const { cases, findings, cut, unknown, passed_over } = await api(path, file, { method: 'PUT' });
-    const edge = cut ? `; ${plural(cut, 'shape')} clipped at the image border` : '';
-    const rest = unknown.length ? `; no case found for ${plural(unknown.length, 'name')}` : '';
-    const skipped = passed_over.length ? `; skipped: ${passed_over.slice(0, 3).join('; ')}` : '';
-    const sentence = `${plural(findings, 'finding')} on ${plural(cases, 'case')}${edge}${rest}${skipped}.`;
-    toast(sentence, skipped || rest ? 'bad' : 'good');
-    await renew();
-  };
-  const chosen = async (/** @type {any} */ { target }) => {
-    const [file] = target.files;
-    if (file) await orToast(send(target.parentElement.querySelector('select').value, file));
-    target.value = '';
-  };
-  return html`<p>Annotations from another tool${' '}
-    <select aria-label="Tool">${Object.entries(TOOLS).map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select>${' '}
-    <button type="button" class="pick-annotations" onClick=${pick}>Choose a file</button>
-    <input type="file" class="annotations" accept=".json,.xml,.zip" hidden onChange=${chosen} />
-    <span class="dim"> Images are matched by file name.</span></p>`;
+/** @typedef {{who: Values, trace: Answers.Traced, lines: string[]}} Found what is stored of a patient or a case */
+const found = signal(/** @type {Found | null} */ (null));
+const erased = signal(/** @type {string[]} */ ([]));
+
+const find = submitted(async (given) => {
+  const who = { patient: given.get('patient'), case: Number(given.get('case')) || null };
+  found.value = null;
+  erased.value = [];
+  found.value = { who, ...(await api('/api/erase/find', who)) };
+});
+
+/** Erases exactly the data that were listed. @param {Found} data */
+async function erase({ who, trace }) {
+  const what = plural(trace.cases, 'case');
+  if (!(await confirm(`Erase ${what} permanently?`, `Erase ${what}`, 'Keep', true))) return;
+  const { still, open } = await api('/api/erase', { ...who, cases: trace.cases });
+  const rest = still.length ? `. Still named in: ${still.join(', ')}` : '; no file of the studio mentions it.';
+  found.value = null;
+  erased.value = [...open, `Erased${rest}`];
+  toast(`${what} erased.`, 'good');
+  await renew();
 }
 
-/** Erases a patient or a case: the stored data are listed first, and then exactly these are erased. */
-function Erasing() {
-  const [found, setFound] = useState(
-    /** @type {{who: Values, trace: Answers.Traced, lines: string[]} | null} */ (null),
-  );
-  const [erased, setErased] = useState(/** @type {string[]} */ ([]));
-  const find = submitted(async (given) => {
-    const who = { patient: given.get('patient'), case: Number(given.get('case')) || null };
-    setFound(null);
-    setErased([]);
-    setFound({ who, ...(await api('/api/erase/find', who)) });
-  });
-  /** @param {NonNullable<typeof found>} data */
-  async function erase({ who, trace }) {
-    const what = plural(trace.cases, 'case');
-    if (!(await confirm(`Erase ${what} permanently?`, `Erase ${what}`, 'Keep', true))) return;
-    const { still, open } = await api('/api/erase', { ...who, cases: trace.cases });
-    const rest = still.length
-      ? `Erased. Still named in: ${still.join(', ')}`
-      : 'Erased; no file of the studio mentions it.';
-    setFound(null);
-    setErased([...open, rest]);
-    toast(`${what} erased.`, 'good');
-    await renew();
-  }
-  return html`<form onSubmit=${find}>
-      <label>Patient, as named in the import<input type="text" name="patient" aria-label="Patient" maxlength="4096" autocomplete="off" /></label>
-      <label>or case number<input type="number" name="case" aria-label="Case number" min="1" step="1" /></label>
-      <button>Find</button>
-    </form>
-    <div class="traced" role="status">
-      ${found && html`<ul>${found.lines.map((line) => html`<li>${line}</li>`)}</ul>`}
-      ${found && html`<button type="button" class="danger" onClick=${() => orToast(erase(found))}>Erase these data</button>`}
-      ${erased.map((line) => html`<p>${line}</p>`)}
-    </div>
-    <p class="dim">${ERASED}</p>`;
+/** Shows what is stored, and after the erasure what was done. */
+function Traced() {
+  const data = found.value;
+  if (!data) return erased.value.map((line) => html`<p>${line}</p>`);
+  return html`<ul>${data.lines.map((line) => html`<li>${line}</li>`)}</ul>
+    ${button('Erase these data', () => orToast(erase(data)), { class: 'danger' })}`;
 }
 
 /** Assigns test cases to readers, and withdraws unread ones. */
@@ -150,23 +88,21 @@ function Assigning() {
   const assign = submitted((given) =>
     change('assign', { readers: given.getAll('reader'), per_case: Number(given.get('per_case')) }),
   );
-  const row = (
-    /** @type {Answers.AssignedReader} */ { name, role, assigned, read, read_in_all },
-  ) => html`<tr key=${name}>
+  /** @param {Answers.AssignedReader} reader */
+  const row = ({ name, role, assigned, read, read_in_all }) => html`<tr key=${name}>
     <td><label class="check"><input type="checkbox" name="reader" value=${name} />${name}</label></td>
     <td class="dim">${role}</td>
     ${[assigned, read, read_in_all].map((n) => html`<td class="num">${n}</td>`)}
     <td>${
       assigned > read &&
-      html`<button type="button" class="link" title="Unassign the unread cases of ${name}"
-        onClick=${() => orToast(change('unassign', { reader: name }))}>unassign</button>`
+      button('unassign', () => orToast(change('unassign', { reader: name })), {
+        class: 'link',
+        title: `Unassign the unread cases of ${name}`,
+      })
     }</td>
   </tr>`;
   return html`<form key=${free} onSubmit=${assign}>
-      <table>
-        <thead><tr>${READERS.map((words) => html`<th scope="col">${words}</th>`)}</tr></thead>
-        <tbody>${readers.map(row)}</tbody>
-      </table>
+      ${tableOf(READERS, readers.map(row))}
       <label>Readers per case <select name="per_case" aria-label="Readers for each case">
         <option value="1">one reader</option><option value="2">two readers (double reading)</option>
       </select></label>
@@ -207,7 +143,8 @@ function Watching() {
   });
   const active = watch?.active;
   return html`<form key=${study.value} onSubmit=${set}>
-      <${Path} text="Folder on this machine" name="folder" value=${watch?.folder} />
+      <label>Folder on this machine<input type="text" class="path" name="folder" aria-label="Folder on this machine"
+        defaultValue=${watch?.folder} autocomplete="off" spellcheck="false" /></label>
       <label>Scored by <select name="run" aria-label="Scored by">
         <option value="">the run that Review opens with</option>
         ${runs.map((r) => html`<option value=${r.id} selected=${r.id === watch?.run}>${r.name} · ${day(r.created)}</option>`)}
@@ -236,16 +173,16 @@ function Labelling() {
 }
 
 /** @param {HTMLElement} root @param {Page.Studio} studio @param {{bring: Bring, join: Join}} importing */
-export function manage(root, studio, importing) {
+export function manage(root, studio, { bring, join }) {
   const $ = finder(root);
   const all = finderOfAll(root);
-  show($('.m-add'), Adding, importing);
   show($('.m-watch'), Watching);
   show($('.m-readers'), Assigning);
   show($('.m-accounts'), Accounts, { changed: () => managed.renew() });
   show($('.m-labels'), Labelling);
   show($('.m-audit'), Trail);
-  show($('.m-erase'), Erasing);
+  show($('.traced'), Traced);
+  $('.m-erase form').onsubmit = find;
   effect(() => {
     if (managed.error) toast(managed.error, 'bad');
   });
@@ -264,24 +201,36 @@ export function manage(root, studio, importing) {
     });
   }
 
-  // A bundle is one zip, sent as it is.
-  /** @param {File} file */
-  async function bundle(file) {
-    toast(`Importing ${file.name}…`);
-    const { study, rows } = await api('/api/export/bundle', file);
-    toast(`${plural(rows.cases, 'case')} and ${plural(rows.reviews, 'decision')} imported.`, 'good');
-    studio.chooseStudy(study);
-  }
-  const button = $('.pick-bundle');
-  button.onclick = () => $('input.bundle').click();
-  $('input.bundle').onchange = async (/** @type {any} */ { target }) => {
-    const [file] = target.files;
-    if (!file) return;
-    button.disabled = studio.byHand = studio.importing = true;
-    await orToast(bundle(file));
-    button.disabled = studio.importing = false;
-    target.value = '';
+  // Cases are added from a file, from all files below a folder, or by dropping or choosing files.
+  $('.m-add form').onsubmit = submitted(async (given) => {
+    const per_second = Number(given.get('rate')) || 1;
+    const body = { path: given.get('path'), keep: given.has('keep'), per_second, ask: true };
+    await bring(() => api(`${of('/api/study')}/add`, body));
+    await renew();
+  });
+  dropZone($('.m-add .drop'), async (event) => join(await droppedFiles(event)));
+  $('.more').onchange = () => join(chosenFiles($('.more')));
+
+  /** @param {HTMLInputElement} input for one file @param {(file: File) => Promise<unknown>} take */
+  const takes = (input, take) => {
+    input.onchange = async () => {
+      const [chosen] = chosenFiles(input);
+      if (chosen) await orToast(take(chosen.file));
+    };
   };
+  takes($('.annotations'), (file) => annotate($('.tool').value, file));
+  // A bundle is one zip, sent as it is.
+  takes($('.bundle'), async (file) => {
+    toast(`Importing ${file.name}…`);
+    $('.pick-bundle').disabled = studio.byHand = studio.importing = true;
+    try {
+      const { study, rows } = await api('/api/export/bundle', file);
+      toast(`${plural(rows.cases, 'case')} and ${plural(rows.reviews, 'decision')} imported.`, 'good');
+      studio.chooseStudy(study);
+    } finally {
+      $('.pick-bundle').disabled = studio.importing = false;
+    }
+  });
 
   /** @type {Record<string, string>} time of the last arrival in a study's watched folder */
   const arrived = {};

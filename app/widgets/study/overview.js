@@ -6,7 +6,7 @@ import { orToast } from '../../static/dialogs.js';
 import { plural } from '../../static/format.js';
 import { about, GOAL } from '../../static/plan.js';
 import { administers, plan, study } from '../../static/store.js';
-import { html } from '../../static/view.js';
+import { choices, given, html, tableOf } from '../../static/view.js';
 import { confirmKind, findingLabels, next, outlines, overview, part, sample, seed } from './room.js';
 
 /** @type {Record<Answers.Label, string>} */
@@ -65,8 +65,8 @@ export function Next({ look, open }) {
       ${step('train', 'Train', 'Optional: an encoder trained on lesions made from these images', trained, () => open('training'))}
     </ol>
     <div class="kind-line">
-      <label class="check">Kind of image<select class="kind" aria-label="Kind of image" value=${now} onChange=${(/** @type {any} */ e) => keep(e.target.value)}>
-        ${Object.entries(kinds).map(([name, title]) => html`<option value=${name}>${title}</option>`)}
+      <label class="check">Kind of image<select class="kind" aria-label="Kind of image" value=${now} onChange=${given(keep)}>
+        ${choices(Object.entries(kinds))}
       </select></label>
       ${!kept && html`<button type="button" class="confirm" onClick=${() => keep(now)}>Confirm</button>`}
       <span class="dim kind-said" role="status">${kept ? `✓ confirmed${list}` : 'guessed from the images: is it right?'}</span>
@@ -78,13 +78,12 @@ export function Next({ look, open }) {
 function Counts({ overview: { table, masks } }) {
   const labels = labelsOf(table);
   const cell = (/** @type {number} */ n) => html`<td class=${n ? 'num' : 'num zero'}>${n}</td>`;
-  const sum = (/** @type {(split: Answers.Split) => number} */ of) =>
-    SPLITS.reduce((total, split) => total + of(split), 0);
-  return html`<table class="counts panel">
-    <tr>${['Cases', ...labels.map((l) => LABEL[l]), 'lesion masks'].map((t) => html`<th>${t}</th>`)}</tr>
-    ${SPLITS.map((split) => html`<tr><td>${SPLIT[split]}</td>${labels.map((l) => cell(table[split][l]))}${cell(masks[split])}</tr>`)}
-    <tr class="total"><td>all</td>${labels.map((l) => cell(sum((split) => table[split][l])))}${cell(sum((split) => masks[split]))}</tr>
-  </table>`;
+  const sum = (/** @type {(split: Answers.Split) => number} */ of) => SPLITS.reduce((all, split) => all + of(split), 0);
+  const row = (/** @type {Answers.Split} */ split) =>
+    html`<tr><td>${SPLIT[split]}</td>${labels.map((l) => cell(table[split][l]))}${cell(masks[split])}</tr>`;
+  const total = [...labels.map((l) => sum((split) => table[split][l])), sum((split) => masks[split])];
+  const rows = [SPLITS.map(row), html`<tr class="total"><td>all</td>${total.map(cell)}</tr>`];
+  return tableOf(['Cases', ...labels.map((l) => LABEL[l]), 'lesion masks'], rows, { class: 'counts panel' });
 }
 
 /** @param {{report: Answers.Overview['report']}} props */
@@ -159,25 +158,22 @@ export function Sample() {
   const parts = SPLITS.flatMap((split) =>
     labelsOf(table)
       .filter((label) => table[split][label])
-      .map((label) => html`<option value="${split} ${label}">${SPLIT[split]}, ${LABEL[label]}</option>`),
+      .map((label) => [`${split} ${label}`, `${SPLIT[split]}, ${LABEL[label]}`]),
   );
   const shown = outlines.value;
   const box = (/** @type {'roi' | 'lesion'} */ kind, /** @type {string} */ text) =>
     html`<label class="check">
-      <input type="checkbox" class="show-${kind}" checked=${shown[kind]} onChange=${(/** @type {any} */ e) => {
-        outlines.value = { ...shown, [kind]: e.target.checked };
-      }} />
+      <input type="checkbox" class="show-${kind}" checked=${shown[kind]}
+        onChange=${() => (outlines.value = { ...shown, [kind]: !shown[kind] })} />
       <span class="swatch ${kind}" />${text}
     </label>`;
   return html`<div class="tools">
       <h2>Sample</h2>
-      <select class="part" aria-label="Which cases" value=${part.value} onChange=${(/** @type {any} */ e) => {
-        part.value = e.target.value;
-      }}><option value="all">all splits and labels</option>${parts}</select>
+      <select class="part" aria-label="Which cases" value=${part.value} onChange=${given((of) => (part.value = of))}>
+        ${choices([['all', 'all splits and labels'], ...parts])}
+      </select>
       ${box('roi', 'Region of interest')}${box('lesion', 'Lesion mask')}
-      <button class="another" onClick=${() => {
-        seed.value += 1;
-      }}>Another sample</button>
+      <button class="another" onClick=${() => (seed.value += 1)}>Another sample</button>
     </div>
     <div class="tiles ${shown.roi ? '' : 'no-roi'} ${shown.lesion ? '' : 'no-lesion'}">
       ${sample.value?.cases.map((c) => html`<${Tile} key=${c.id} c=${c} />`)}

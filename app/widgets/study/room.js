@@ -26,13 +26,11 @@ const at = (/** @type {string} */ id) => /** @type {`/api/study/${string}`} */ (
 
 export const overview = new Answered(open, (id) => api(`${at(id)}/overview`));
 export const next = new Answered(open, (id) => api(`${at(id)}/next`));
-export const sample = new Answered(
-  () => open() && JSON.stringify([study.value, part.value, seed.value]),
-  (key) => {
-    const [id, from, drawn] = JSON.parse(key);
-    return api(`${at(id)}/sample?count=${SAMPLE}&seed=${drawn}&part=${encodeURIComponent(from)}`);
-  },
-);
+/** @type {Answered<string, Answers.Sample>} */
+export const sample = new Answered(() => {
+  const id = open();
+  return id && `${at(id)}/sample?count=${SAMPLE}&seed=${seed.value}&part=${encodeURIComponent(part.value)}`;
+});
 
 effect(() => {
   study.value;

@@ -58,7 +58,7 @@ async function show() {
   const going = () => mine === turn;
   const step = steps[at];
   say();
-  ring(frame, null);
+  ring(null);
   delete document.body.dataset.shown;
   if (!ready) return;
   keep('at', String(at));
@@ -67,7 +67,7 @@ async function show() {
   if (!going() || !page) return;
   if (page.study !== 'demo') page.chooseStudy('demo');
   page.openTab(step.tab);
-  ring(frame, step.at);
+  ring(step.at);
   const done = kept('done').split(' ');
   const again = step.once && done.includes(String(at));
   if (step.once && !again) keep('done', [...done, at].join(' ').trim());
@@ -77,7 +77,7 @@ async function show() {
   }
   say();
   studio()?.openTab(step.tab);
-  ring(frame, step.at);
+  ring(step.at);
   document.body.dataset.shown = String(at);
 }
 
@@ -121,22 +121,23 @@ $('.tour-back').onclick = () => go(-1);
 // Reset must be pressed twice, so that a slip on stage costs nothing.
 let sure = 0;
 const button = $('.tour-reset');
+const word = (/** @type {string} */ text) => {
+  button.textContent = text;
+  button.classList.toggle('sure', Boolean(sure));
+};
 const unsure = () => {
   clearTimeout(sure);
   sure = 0;
-  button.textContent = 'Reset';
-  button.classList.remove('sure');
+  word('Reset');
 };
 button.onclick = async () => {
   if (!sure) {
     sure = setTimeout(unsure, SURE);
-    button.textContent = 'Press again';
-    button.classList.add('sure');
-    return;
+    return word('Press again');
   }
   unsure();
   button.disabled = true;
-  button.textContent = 'Resetting…';
+  word('Resetting…');
   try {
     await api('/api/tour/reset', {});
     sessionStorage.clear();
@@ -146,10 +147,9 @@ button.onclick = async () => {
     document.body.dataset.resets = String(Number(document.body.dataset.resets || 0) + 1);
   } catch (error) {
     state(error.message);
-  } finally {
-    button.disabled = false;
-    unsure();
   }
+  button.disabled = false;
+  word('Reset');
 };
 
 async function look() {
@@ -176,10 +176,9 @@ open();
 look();
 $('.tour-next').focus();
 
-// A ring around the step's subject. It follows its element, lets clicks through, and is hidden with the element.
-
-/** @param {HTMLIFrameElement} frame @param {string | null} selector without one no ring is shown */
-function ring(frame, selector) {
+/** Shows a ring around the step's subject. It follows its element, lets clicks through, and is hidden with the element.
+ * @param {string | null} selector without one no ring is shown */
+function ring(selector) {
   cancelAnimationFrame(follows);
   /** @type {Element | null} */
   let seen = null;
@@ -189,26 +188,17 @@ function ring(frame, selector) {
     if (selector) follows = requestAnimationFrame(follow);
   };
   const place = (/** @type {Document} */ page) => {
-    let box = /** @type {HTMLElement | null} */ (page.querySelector('#tour-ring'));
-    if (!box) {
-      box = Object.assign(page.createElement('div'), { id: 'tour-ring' });
-      page.body.append(box);
-    }
+    const made = () => page.body.appendChild(Object.assign(page.createElement('div'), { id: 'tour-ring' }));
+    const box = page.getElementById('tour-ring') || made();
     const node = selector && [...page.querySelectorAll(selector)].find((n) => n.getClientRects().length);
     box.hidden = !node;
     if (!node) return;
-    if (seen !== node) {
-      seen = node;
-      node.scrollIntoView({ block: 'nearest', inline: 'nearest' });
-    }
+    if (seen !== node) node.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    seen = node;
     const { innerWidth, innerHeight } = /** @type {Window} */ (frame.contentWindow);
-    const r = node.getBoundingClientRect();
-    const left = Math.max(2, r.left - 5);
-    const top = Math.max(2, r.top - 5);
-    const right = Math.min(innerWidth - 2, r.right + 5);
-    const bottom = Math.min(innerHeight - 2, r.bottom + 5);
-    const style = `left:${left}px;top:${top}px;width:${Math.max(0, right - left)}px;height:${Math.max(0, bottom - top)}px`;
-    if (box.getAttribute('style') !== style) box.setAttribute('style', style);
+    const { left, top, right, bottom } = node.getBoundingClientRect();
+    const sides = [top, innerWidth - right, innerHeight - bottom, left];
+    box.style.inset = sides.map((side) => `${Math.max(2, side - 5)}px`).join(' ');
   };
   follow();
 }

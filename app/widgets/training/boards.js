@@ -11,8 +11,6 @@ const REST = 4000; // minimum milliseconds between two pictures of a batch
 const LOSS = /^(loss|l_|generator|critic|classifier|reconstruction)/;
 const SILENT = /^(step|steps|epoch|stage|seen)$/;
 
-/** @typedef {{data: Answers.RunDetail, series: Answers.Series, last: number}} Shown last: the latest step */
-
 /** The spread of collapsed features: a share of the median of the first five. @param {Answers.Series} series */
 export function collapseLevel({ spread = [] }) {
   const first = spread
@@ -29,11 +27,8 @@ export function chartsOf(series) {
   return { losses, rate: names.filter((n) => n === 'lr'), rest: names.filter((n) => !LOSS.test(n) && n !== 'lr') };
 }
 
-/** Shows names and values; those without a value are skipped.
- * @param {{of: import('./figures.js').Pair[]}} props */
-function Figures({ of }) {
-  return html`<div class="speed">${pairs(of.filter(([, value]) => value != null && value !== ''))}</div>`;
-}
+/** Shows names and values; those without a value are skipped. @param {unknown[][]} of */
+const shown = (of) => html`<div class="speed">${pairs(of.filter(([, value]) => value != null && value !== ''))}</div>`;
 
 /** Shows a step's samples, which follow from the run's seed; recomputed rarely, so as not to slow the training.
  * @param {{run: Answers.Run, last: number}} props */
@@ -59,12 +54,11 @@ function Batch({ run, last }) {
   return html`<div class="block strip"><b>Current batch</b><div class="in" ref=${place} /></div>`;
 }
 
-/** @param {Shown} props */
-function SpeedAndConfusion({ data: { evaluation, confusion }, series }) {
+/** @param {{data: Answers.RunDetail}} props */
+function SpeedAndConfusion({ data: { evaluation, confusion, series } }) {
   const now = (/** @type {string} */ name) => series[name]?.at(-1)?.[1] ?? null;
   const [rate, speed, memory, auroc] = ['lr', 'images_per_second', 'memory', 'val_auroc'].map(now);
   const [heldOut, images] = ['val_accuracy', 'val_images'].map(now);
-  /** @type {import('./figures.js').Pair[]} */
   const figures = [
     [metricName('lr'), rate == null ? null : String(Number(rate.toPrecision(3)))],
     ['Views/s', speed == null ? null : fixed(speed, speed < 10 ? 1 : 0)],
@@ -79,21 +73,21 @@ function SpeedAndConfusion({ data: { evaluation, confusion }, series }) {
     fill(box, matrix(confusion.rows, '', String, title));
   };
   return html`<div class="block figures"><b>Speed and confusion</b><div class="in">
-    <${Figures} of=${figures} />${confusion && html`<div ref=${draw} />`}
+    ${shown(figures)}${confusion && html`<div ref=${draw} />`}
   </div></div>`;
 }
 
-/** The board of a pre-training. @param {Shown} props */
-export function TrainingBoard({ data, series, last }) {
+/** The board of a pre-training. @param {{data: Answers.RunDetail}} props */
+export function TrainingBoard({ data }) {
+  const { run, series, last } = data;
   const line = (/** @type {string} */ name, /** @type {string} */ key, /** @type {number} */ colour, more = {}) => ({
     name,
     points: series[key] || [],
     colour: COLOURS[colour],
     ...more,
   });
-  const thick = { thick: true };
-  const dash = { dash: true };
-  const k = (data.run.config.k ?? 3) + 1;
+  const [thick, dash] = [{ thick: true }, { dash: true }];
+  const k = (run.config.k ?? 3) + 1;
   const losses = [
     line('total', 'loss', 5, thick),
     line('centring', 'l_ctr', 0),
@@ -113,18 +107,17 @@ export function TrainingBoard({ data, series, last }) {
     <${Curves} title="Class distances" low=${0} lines=${[line('between', 'class_distance', 5, thick), ...toCentres]} />
     <${Curves} title="Feature spread" low=${0} levels=${collapse == null ? [] : [{ at: collapse, label: 'collapse' }]}
       lines=${[line('spread', 'spread', 0, thick)]} />
-    <${Batch} run=${data.run} last=${last} />
-    <${SpeedAndConfusion} data=${data} series=${series} last=${last} />`;
+    <${Batch} run=${run} last=${last} />
+    <${SpeedAndConfusion} data=${data} />`;
 }
 
-/** The board of a detector's fit. @param {Shown} props */
-export function FitBoard({ data: { run, job, evaluation }, series }) {
+/** The board of a detector's fit. @param {{data: Answers.RunDetail}} props */
+export function FitBoard({ data: { run, job, evaluation, series } }) {
   const { losses, rate, rest } = chartsOf(series);
   const lines = (/** @type {string[]} */ names) =>
     names.map((key) => ({ name: metricName(key), points: series[key], thick: key === 'loss' }));
   const at = Math.max(-1, ...Object.values(series).map((points) => points.at(-1)?.[0] ?? -1));
   const { images, scored, score_seconds: took, threshold_roi: threshold, rule } = run.summary;
-  /** @type {import('./figures.js').Pair[]} */
   const fitted = [
     ['status', job?.here && job.status === 'running' ? job.message : ''],
     ['steps', at < 0 ? null : at],
@@ -134,8 +127,8 @@ export function FitBoard({ data: { run, job, evaluation }, series }) {
     ['seconds to score them', took == null ? null : fixed(took, 1)],
     ['threshold, held-out normals', threshold == null ? null : fixed(threshold, 4)],
   ];
-  const block = (/** @type {string} */ name, /** @type {string} */ title, /** @type {typeof fitted} */ of) =>
-    html`<div class="block ${name}"><b>${title}</b><div class="in"><${Figures} of=${of} /></div></div>`;
+  const block = (/** @type {string} */ name, /** @type {string} */ title, /** @type {unknown[][]} */ of) =>
+    html`<div class="block ${name}"><b>${title}</b><div class="in">${shown(of)}</div></div>`;
   return html`
     ${losses.length > 0 && html`<${Curves} title="Losses" lines=${lines(losses)} />`}
     ${rate.length > 0 && html`<${Curves} title="Learning rate" low=${0} lines=${lines(rate)} />`}

@@ -4,8 +4,6 @@ import { Chart } from '../../static/chart.js';
 import { fixed } from '../../static/format.js';
 import { html } from '../../static/view.js';
 
-/** @typedef {[name: string, value: string | number | null | undefined]} Pair */
-
 /** @type {[Exclude<keyof Answers.Evaluation, 'protocol' | 'roi' | 'cases' | 'masks' | 'set'>, string][]} */
 const FIGURES = [
   ['auroc', 'AUROC'],
@@ -43,16 +41,14 @@ export function metricName(key) {
   return centre ? `Distance to centre ${centre}` : METRICS[key] || key.replaceAll('_', ' ');
 }
 
-/** The figures of an evaluation by name; null without any. @param {Answers.Evaluation} evaluation @returns {Pair[]} */
+/** The figures of an evaluation by name; null without any. @param {Answers.Evaluation} evaluation */
 export const figuresOf = (evaluation) => [
   ['test cases', evaluation.cases],
   ['lesion masks', evaluation.masks === 'readers' ? 'readers’' : evaluation.masks],
-  ...FIGURES.map(
-    ([key, name]) => /** @type {Pair} */ ([name, evaluation[key] == null ? null : fixed(evaluation[key])]),
-  ),
+  ...FIGURES.map(([key, name]) => [name, evaluation[key] == null ? null : fixed(evaluation[key])]),
 ];
 
-/** Shows names and values. @param {readonly (readonly [name: string, value: unknown])[]} pairs */
+/** Shows names and values. @param {unknown[][]} pairs */
 export const pairs = (pairs) =>
   pairs.map(([name, value]) => html`<span class="dim">${name}</span><span>${String(value)}</span>`);
 

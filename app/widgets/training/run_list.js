@@ -1,12 +1,17 @@
 // The study's runs as a table: parents with their fits below them, state, progress, figures.
 import { signal } from '@preact/signals';
+import { api } from '../../static/api.js';
 import { fixed, percent, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
-import { status, trained } from '../../static/store.js';
+import { Answered, started, status, study, trained } from '../../static/store.js';
 import { html } from '../../static/view.js';
 
 const MOST = 6; // runs that can be compared
-export const runs = signal(/** @type {Answers.RunRow[]} */ ([]));
+export const archived = signal(false); // whether archived runs are listed as well
+export const runs = new Answered(
+  () => (started.value ? study.value : null),
+  async (id) => (await api(`/api/training/runs?study=${encodeURIComponent(id)}&archived=${archived.peek()}`)).runs,
+);
 export const ticked = signal(/** @type {string[]} */ ([])); // the runs to compare
 
 const BUSY = ['running', 'queued', 'paused', 'interrupted'];
@@ -99,19 +104,19 @@ function Row({ run, best, choose }) {
 
 /** Shows the rows of the table. @param {{choose: (id: string) => void}} props */
 export function Rows({ choose }) {
-  const best = bestOf(runs.value);
-  return ordered(runs.value).map(
+  const best = bestOf(runs.value || []);
+  return ordered(runs.value || []).map(
     (run) => html`<${Row} key=${run.id} run=${run} best=${run.id === best} choose=${choose} />`,
   );
 }
 
 /** Says what runs and what waits. */
 export function hint() {
-  const waiting = runs.value.filter((r) => r.status === 'queued').length;
+  const count = (/** @type {string} */ status) => runs.value?.filter((r) => r.status === status).length;
   const beside = status.value?.beside;
   const text = [
-    runs.value.some((r) => r.status === 'running') && 'one running',
-    waiting && `${waiting} waiting`,
+    count('running') && 'one running',
+    count('queued') && `${count('queued')} waiting`,
     beside && `also running: ${beside.message}`,
   ];
   return text.filter(Boolean).join(', ');

@@ -2,79 +2,70 @@
 import { render } from 'preact';
 import { api } from '../../static/api.js';
 import { ask, asked, confirm, orToast, toast } from '../../static/dialogs.js';
-import { check, finder, onEnter } from '../../static/dom.js';
+import { el, finder, onEnter } from '../../static/dom.js';
 import { bytes, moment, plural, seconds } from '../../static/format.js';
-import { dom, html } from '../../static/view.js';
+import { html, show } from '../../static/view.js';
 import { FitBoard, TrainingBoard } from './boards.js';
-import { lesionsLike } from './detector_forms.js';
 import { pairs } from './figures.js';
+import { detectorForms } from './new_run.js';
 import { stateOf } from './run_list.js';
 
 const GOING = ['running', 'queued', 'paused', 'interrupted', 'failed'];
 
-/** @param {HTMLElement} root @param {Answers.TrainingForms} forms @param {(next?: string | null) => void} changed
+/** @param {HTMLElement} root @param {Answers.TrainingForms} forms @param {(next?: string) => void} changed
  * reloads the list, and selects `next` if given @param {(run: Answers.Run) => void} clone */
 export function runView(root, forms, changed, clone) {
   const $ = finder(root);
-  /** @type {string | null} */
-  let id = null;
-  /** @type {Answers.RunDetail | null} */
-  let data = null;
-  /** @type {Answers.Series} */
-  let series = {};
-  let last = -1; // the last known step
-  let stride = 0;
-  let looking = false;
-  let shown = ''; // the last painted answer, without its series
+  const fits = detectorForms(forms);
+  /** What is known of a run. last: the latest known step; text: the painted answer, without its series.
+   * @param {string | null} id */
+  const unknown = (id) => ({
+    id,
+    last: -1,
+    stride: 0,
+    series: /** @type {Answers.Series} */ ({}),
+    text: '',
+    asked: false,
+  });
+  let known = unknown(null);
+  /** @type {Answers.RunDetail} the answer on screen */
+  let data;
 
-  /** Returns the run on screen. @returns {Answers.Run} */
-  function run() {
-    if (!data) throw new Error('No run is open.');
-    return data.run;
-  }
-
-  /** @param {string} wanted */
-  function open(wanted) {
-    if (id !== wanted) {
-      id = wanted;
-      data = null;
-      series = {};
-      last = -1;
-      stride = 0;
-      shown = '';
+  /** @param {string} id */
+  function open(id) {
+    if (known.id !== id) {
+      known = unknown(id);
       $('.detail').classList.add('loading');
     }
     return orToast(look());
   }
 
   async function look() {
-    const mine = id;
-    if (!mine || looking) return;
-    looking = true;
+    const mine = known;
+    if (!mine.id || mine.asked) return;
+    mine.asked = true;
     try {
-      const answer = await api(`/api/training/run/${mine}?after=${last}&stride=${stride}`);
-      if (mine !== id) return;
-      take(answer);
-      const text = JSON.stringify({ ...answer, series: null });
-      if (text !== shown) paint(answer);
-      shown = text;
-      $('.detail').classList.remove('loading');
-      root.dataset.step = String(last);
+      const answer = await api(`/api/training/run/${mine.id}?after=${mine.last}&stride=${mine.stride}`);
+      if (mine === known) take(answer);
     } finally {
-      looking = false;
-      if (mine !== id) orToast(look()); // another run was opened meanwhile
+      mine.asked = false;
     }
   }
 
   /** Adds new values to the known ones. @param {Answers.RunDetail} answer */
-  function take(answer) {
-    data = answer;
-    ({ last, stride } = answer);
-    if (answer.reset) series = {};
-    for (const [name, points] of Object.entries(answer.series)) {
-      const kept = (series[name] ||= []);
-      for (const p of points) if (!kept.length || p[0] > kept[kept.length - 1][0]) kept.push(p);
+  function take({ series, ...answer }) {
+    const { last, stride, reset } = answer;
+    Object.assign(known, { last, stride }, reset && { series: {} });
+    for (const [name, points] of Object.entries(series)) {
+      const kept = (known.series[name] ||= []);
+      kept.push(...points.filter(([step]) => step > (kept.at(-1)?.[0] ?? -1)));
     }
+    data = { ...answer, series: known.series };
+    const text = JSON.stringify(answer);
+    if (text !== known.text) paint(data);
+    known.text = text;
+    $('.detail').classList.remove('loading');
+    root.dataset.step = String(last);
   }
 
   /** @param {Answers.RunDetail} data */
@@ -83,13 +74,11 @@ export function runView(root, forms, changed, clone) {
     header(data);
     const failure = run.status === 'failed' ? data.job?.error : '';
     const message = data.alarm || (run.status === 'collapsed' ? run.summary.message : failure) || '';
-    $('.alarm').hidden = !message;
     $('.alarm').textContent = message;
-    $('.said-note').hidden = !run.note;
     $('.said-note').textContent = run.note;
     const Board = run.kind === 'pretrain' ? TrainingBoard : FitBoard;
     $('.board').classList.toggle('of-fit', run.kind !== 'pretrain');
-    render(html`<${Board} key=${run.id} data=${data} series=${series} last=${last} />`, $('.board'));
+    render(html`<${Board} key=${run.id} data=${data} />`, $('.board'));
     render(pairs(configuration(data)), $('.made .facts'));
     log(data);
   }
@@ -117,7 +106,7 @@ export function runView(root, forms, changed, clone) {
   }
 
   /** Shows epoch and speed; the time left is in the list. @param {Answers.RunDetail} data */
-  function at({ plan }) {
+  function at({ plan, series }) {
     const epoch = series.epoch?.at(-1)?.[1];
     const speed = series.images_per_second?.at(-1)?.[1];
     const where = epoch != null && plan.epochs && `epoch ${epoch} of ${plan.epochs}`;
@@ -140,7 +129,7 @@ export function runView(root, forms, changed, clone) {
     return answer;
   };
   const act = (/** @type {string} */ action, value = '') =>
-    answered(api(`/api/training/run/${id}/${action}`, { value }));
+    answered(api(`/api/training/run/${known.id}/${action}`, { value }));
   const actAndTell = (/** @type {string} */ action, value = '') => act(action, value).then(() => changed());
   for (const action of ['pause', 'resume']) $(`.${action}`).onclick = () => actAndTell(action);
 
@@ -150,50 +139,42 @@ export function runView(root, forms, changed, clone) {
     if (await confirm(question, 'Cancel run', 'Keep running')) await actAndTell('cancel');
   };
   const rename = async () => {
-    const name = await ask('Name of the run', run().name);
+    const name = await ask('Name of the run', data.run.name);
     if (name) await actAndTell('rename', name);
   };
   $('.run-name').onclick = rename;
   onEnter($('.run-name'), rename);
   $('.note').onclick = async () => {
-    const note = await ask('Note', run().note, { long: true });
+    const note = await ask('Note', data.run.note, { long: true });
     if (note !== null) await actAndTell('note', note);
   };
-  $('.archive').onclick = async () => {
-    await act(run().archived ? 'restore' : 'archive');
-    changed($('.archived').checked ? undefined : null);
-  };
+  $('.archive').onclick = () => actAndTell(data.run.archived ? 'restore' : 'archive');
   $('.delete').onclick = async () => {
-    const frees = await answered(api(`/api/training/run/${id}/frees`, {}));
+    const frees = await answered(api(`/api/training/run/${known.id}/frees`, {}));
     if (!frees) return;
-    const fits = data?.children.length;
+    const fits = data.children.length;
     const also = fits ? ` and the ${plural(fits, 'fit')} on it` : '';
     const text =
-      `Delete “${run().name}”${also}, with metrics, scores and heat maps? ` +
+      `Delete “${data.run.name}”${also}, with metrics, scores and heat maps? ` +
       `It stays in the bin of the Study tab for a week; then ${bytes(frees.bytes)} are freed.`;
-    if (!(await confirm(text, 'Delete'))) return;
-    const done = await act('delete');
-    if (!done) return;
+    if (!(await confirm(text, 'Delete')) || !(await act('delete'))) return;
     toast('In the bin for a week: see the Study tab.', 'good');
-    id = null;
-    changed(null);
+    known = unknown(null);
+    changed();
   };
   $('.repeat').onclick = async () => {
-    const made = await answered(api(`/api/training/run/${id}/repeat`, {}));
+    const made = await answered(api(`/api/training/run/${known.id}/repeat`, {}));
     if (made) changed(made.run);
   };
-  $('.clone').onclick = () => clone(run());
+  $('.clone').onclick = () => clone(data.run);
   $('.fit').onclick = async () => {
-    const like = lesionsLike(forms);
-    const boxes = Object.entries(forms.detectors).map(
-      ([name, { title }], i) => check(title, { name: 'detector', value: name, checked: i === 0 }).label,
-    );
-    const content = dom`<p>Fit on this encoder, then score the study and evaluate:</p>
-      ${boxes}<label>Synthetic lesions for${like}</label>`;
-    const names = await asked({ content, answer: (given) => given.getAll('detector').map(String), yes: 'Queue' });
-    if (!names?.length) return;
-    const detectors = Object.fromEntries(names.map((n) => [n, forms.detectors[n].lesions[like.value] || {}]));
-    if (await orToast(api(`/api/training/run/${id}/fit`, { detectors }))) changed();
+    fits.reset();
+    const place = el('div');
+    show(place, fits.Choice);
+    const content = [el('p', {}, 'Fit on this encoder, then score the study and evaluate:'), place];
+    const detectors = await asked({ content, answer: fits.chosen, yes: 'Queue' });
+    if (!detectors || !Object.keys(detectors).length) return;
+    if (await orToast(api(`/api/training/run/${known.id}/fit`, { detectors }))) changed();
   };
 
   return { open, look };
@@ -210,12 +191,11 @@ export function flat(values, before = '') {
   });
 }
 
-/** @param {Answers.RunDetail} detail @returns {[string, unknown][]} */
+/** @param {Answers.RunDetail} detail */
 function configuration({ run, data }) {
   const { marks, ...config } = run.config;
   const packages = Object.entries(run.packages || {}).map(([name, version]) => `${name} ${version}`);
-  /** @type {[string, unknown][]} */
-  const settings = [
+  return [
     ['seed', run.config.seed],
     ['code', run.code],
     ['device', run.device],
@@ -224,6 +204,5 @@ function configuration({ run, data }) {
     ['packages', packages.join(', ')],
     ['marks', marks ? `${/** @type {{ masks: number[] }} */ (marks).masks.length} masks that readers drew` : null],
     ...flat(config),
-  ];
-  return settings.map(([name, value]) => [name, value == null || value === '' ? '–' : value]);
+  ].map(([name, value]) => [name, value == null || value === '' ? '–' : value]);
 }

@@ -1,13 +1,13 @@
 // The Trials tab: a reader's own lists; for administrators plans, sample sizes, progress and reports.
 import { signal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
-import { api, questions } from '../../static/api.js';
+import { useMemo } from 'preact/hooks';
+import { api } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { finder } from '../../static/dom.js';
-import { Form } from '../../static/form.js';
+import { Fields, Form } from '../../static/form.js';
 import { day, percent, plural } from '../../static/format.js';
-import { Answered, administers } from '../../static/store.js';
-import { html, show } from '../../static/view.js';
+import { Answered, administers, study } from '../../static/store.js';
+import { given, html, show, tableOf } from '../../static/view.js';
 
 const PERIOD = 8000; // milliseconds between two checks of the readers' progress
 const NO_LIST = 'You have no open list. Administrators plan trials here.';
@@ -48,9 +48,9 @@ function Sizes({ rows }) {
     rows.find((x) => x.readers === r && x.cases === n)?.power ?? 0;
   const cell = (/** @type {number} */ chance) =>
     html`<td class=${chance >= 0.8 ? 'tr-strong' : 'dim'}>${percent(chance, 0)}</td>`;
+  const row = (/** @type {number} */ r) => html`<tr><td>${r}</td>${cases.map((n) => cell(power(r, n)))}</tr>`;
   return html`<details><summary>Sample size: power to detect the effect, by readers and cases</summary>
-    <table class="num"><tr><th scope="col">Readers</th>${cases.map((n) => html`<th scope="col">${n} cases</th>`)}</tr>
-    ${readers.map((r) => html`<tr><td>${r}</td>${cases.map((n) => cell(power(r, n)))}</tr>`)}</table>
+    ${tableOf(['Readers', ...cases.map((n) => `${n} cases`)], readers.map(row), { class: 'num' })}
     <p class="dim">For an AUC of 0.85, half of the cases abnormal, and the correlations of a published trial; bold from 80 %.</p></details>`;
 }
 
@@ -64,34 +64,29 @@ function Names({ label, names, chosen, on }) {
   )}${!names.length && html`<span class="dim">Nobody yet: add readers in Study, Manage, Accounts.</span>`}</div></div>`;
 }
 
-/** @param {{about: Answers.Trials, sizes: Answers.Power[], plan: import('@preact/signals').Signal<Values>, keep: () => void}} props */
-function NewPlan({ about, sizes, plan, keep }) {
-  const place = useRef(/** @type {HTMLElement | null} */ (null));
-  useEffect(() => {
-    const follow = () => form.only(WHEN, plan.peek());
-    const changed = (/** @type {string} */ key, /** @type {any} */ value) => {
-      plan.value = { ...plan.peek(), [key]: value };
-      follow();
-    };
-    const form = new Form(about.form, plan.peek(), changed, { open: 3 });
-    form.element.classList.add('explained');
-    follow();
-    place.current?.replaceChildren(form.element);
-  }, [about.form]);
-  const set = (/** @type {string} */ key) => (/** @type {any} */ value) => {
-    plan.value = { ...plan.peek(), [key]: value };
-  };
-  const given = plan.value;
+/** @param {{about: Answers.Trials, keep: (plan: Values) => void}} props */
+function NewPlan({ about, keep }) {
+  const { form, sizes } = useMemo(() => {
+    const usual = { ...about.usual, run: about.runs[0]?.id ?? '' };
+    const matters = (/** @type {string} */ key) => !WHEN[key] || WHEN[key](form.values.value);
+    const form = new Form(about.form, usual, () => {}, { open: 3, matters });
+    const sizes = new Answered(
+      () => form.values.value.difference,
+      (difference) => api(`/api/trials/sizes?difference=${difference}`),
+    );
+    return { form, sizes };
+  }, []);
+  const plan = form.values.value;
   const option = (/** @type {{id: string, title: string, name: string}} */ r) =>
-    html`<option value=${r.id} selected=${r.id === given.run}>${r.title} · ${r.name}</option>`;
+    html`<option value=${r.id} selected=${r.id === plan.run}>${r.title} · ${r.name}</option>`;
   return html`<section class="panel"><h2>Plan a trial</h2>
-    <div class="tr-who"><h3>Readers and run</h3><${Names} label="Readers" names=${about.readers} chosen=${given.readers} on=${set('readers')} />
-    <label>The aided arm shows <select aria-label="Run" onChange=${(/** @type {any} */ e) => set('run')(e.target.value)}>
+    <div class="tr-who"><h3>Readers and run</h3><${Names} label="Readers" names=${about.readers} chosen=${plan.readers} on=${(/** @type {string[]} */ readers) => form.set({ readers })} />
+    <label>The aided arm shows <select aria-label="Run" onChange=${given((run) => form.set({ run }))}>
       <option value="">nothing</option>${about.runs.map(option)}</select></label></div>
-    <div class="tr-form" ref=${place}></div>
-    ${given.reference === 'panel' && html`<${Names} label="Panel" names=${about.panel} chosen=${given.panel} on=${set('panel')} />`}
-    <${Sizes} rows=${sizes} />
-    <div class="tr-acts"><button class="main" onClick=${keep}>Save plan</button></div></section>`;
+    <div class="tr-form explained"><${Fields} form=${form} /></div>
+    ${plan.reference === 'panel' && html`<${Names} label="Panel" names=${about.panel} chosen=${plan.panel} on=${(/** @type {string[]} */ panel) => form.set({ panel })} />`}
+    <${Sizes} rows=${sizes.value?.rows || []} />
+    <div class="tr-acts"><button class="main" onClick=${() => keep(form.get())}>Save plan</button></div></section>`;
 }
 
 /** @param {{trial: Answers.Trial, act: (trial: Answers.Trial, what: 'start' | 'close') => void}} props */
@@ -112,8 +107,7 @@ function OneTrial({ trial, act }) {
     <td class="dim">${p.ended ? `finished ${day(p.ended)}` : p.opened ? 'reading' : 'not started'}</td></tr>`;
   return html`<section class="panel"><h2>${trial.name}</h2><p class="dim">${plural(parts[0]?.cases ?? 0, 'case')}, ${trial.plan.design}</p>
     <ol class="tr-steps">${steps.map(([name, done, when]) => html`<li class=${done ? 'done' : ''}>${name}${when ? `, ${day(when)}` : ''}</li>`)}</ol>
-    <table class="num"><tr>${['Reader', 'List', 'Arm', 'Progress', 'State'].map((name) => html`<th scope="col">${name}</th>`)}</tr>
-    ${parts.map(row)}</table>
+    ${tableOf(['Reader', 'List', 'Arm', 'Progress', 'State'], parts.map(row), { class: 'num' })}
     <p class="dim">Digest of the plan <span class="tr-digest">${trial.digest}</span></p>
     <div class="tr-acts">
       ${!trial.started && html`<button class="main" onClick=${() => act(trial, 'start')}>Start …</button>`}
@@ -123,44 +117,29 @@ function OneTrial({ trial, act }) {
 }
 
 /** @param {HTMLElement} root @param {Page.Studio} studio */
-export async function mount(root, studio) {
-  const lists = signal(/** @type {Answers.ReaderList[]} */ ([]));
-  const about = signal(/** @type {Answers.Trials | null} */ (null));
-  const plan = signal(/** @type {Values} */ ({}));
-  const sizes = new Answered(
-    () => plan.value.difference ?? null,
-    (difference) => api(`/api/trials/sizes?difference=${difference}`),
+export function mount(root, studio) {
+  const seen = signal(false); // whether the tab has been visible
+  const lists = new Answered(
+    () => (seen.value ? study.value || '' : null),
+    () => api('/api/trials/lists'),
   );
-  const message = signal('');
-  const question = questions();
-  let shown = '';
-
-  async function look(force = false) {
-    const { study } = studio;
-    if (!studio.shown(root) || (!force && shown === study)) return;
-    shown = study || '';
-    const newest = question();
-    const mine = await api('/api/trials/lists').catch(() => ({ lists: [] }));
-    const plans = study && administers.peek();
-    const found = plans ? await orToast(api(`/api/trials/of/${encodeURIComponent(study)}`)) : null;
-    if (!newest()) return;
-    const before = about.peek();
-    lists.value = mine.lists;
-    about.value = found;
-    message.value = found || mine.lists.length ? '' : study ? NO_LIST : 'Choose a study.';
-    if (found && !before) plan.value = { ...found.usual, run: found.runs[0]?.id ?? '' };
-  }
+  const about = new Answered(
+    () => (seen.value && administers.value ? study.value : null),
+    (id) => api(`/api/trials/of/${encodeURIComponent(id)}`),
+  );
+  const renew = () => Promise.all([lists.renew(), about.renew()]);
+  const look = () => studio.shown(root) && renew();
 
   const open = async (/** @type {Answers.ReaderList} */ { trial }) => {
-    const { study } = await api('/api/trials/open', { trial });
+    const { study: its } = await api('/api/trials/open', { trial });
     await studio.renewStatus();
-    if (study !== studio.study) studio.chooseStudy(study);
+    if (its !== study.value) studio.chooseStudy(its);
     studio.openTab('review');
   };
-  const keep = async () => {
-    await api(`/api/trials/of/${encodeURIComponent(studio.study || '')}`, { plan: plan.peek() });
+  const keep = async (/** @type {Values} */ plan) => {
+    await api(`/api/trials/of/${encodeURIComponent(study.value || '')}`, { plan });
     toast('Plan saved. Start the trial when its readers may begin.', 'good');
-    await look(true);
+    await renew();
   };
   async function act(/** @type {Answers.Trial} */ trial, /** @type {'start' | 'close'} */ what) {
     const question = {
@@ -168,25 +147,22 @@ export async function mount(root, studio) {
       close: `Close “${trial.name}”? Its readers see the whole study again; unread cases stay unread.`,
     }[what];
     if (!(await confirm(question, what === 'start' ? 'Start' : 'Close'))) return;
-    orToast(api(`/api/trials/${trial.id}/${what}`, {}).then(() => look(true)));
+    orToast(api(`/api/trials/${trial.id}/${what}`, {}).then(renew));
   }
 
   function Page() {
     const found = about.value;
-    return html`<${Lists} lists=${lists.value} open=${(/** @type {any} */ list) => orToast(open(list))} />
+    const mine = lists.value?.lists || [];
+    const none = administers.value === false && lists.value && !mine.length ? NO_LIST : '';
+    const message = about.error || (study.value ? none : 'Choose a study.');
+    return html`<${Lists} lists=${mine} open=${(/** @type {any} */ list) => orToast(open(list))} />
       ${found?.trials.map((/** @type {Answers.Trial} */ trial) => html`<${OneTrial} key=${trial.id} trial=${trial} act=${act} />`)}
-      ${found && html`<${NewPlan} about=${found} sizes=${sizes.value?.rows || []} plan=${plan} keep=${() => orToast(keep())} />`}
-      ${message.value && html`<p class="panel dim">${message.value}</p>`}`;
+      ${found && html`<${NewPlan} key=${study.value} about=${found} keep=${(/** @type {Values} */ plan) => orToast(keep(plan))} />`}
+      ${message && html`<p class="panel dim">${message}</p>`}`;
   }
   show(finder(root)('.tr-page'), Page);
-  studio.on('study', () => {
-    about.value = null; // with its plan: a run of the previous study does not belong to this one
-    look(true);
-  });
-  studio.on('back', () => look(true));
-  studio.on('tab', (tab) => tab === 'trials' && look(true));
-  administers.subscribe(() => look(true));
-  new ResizeObserver(() => look()).observe(root);
-  setInterval(() => about.peek()?.trials.some((t) => t.started && !t.closed) && look(true), PERIOD);
-  look();
+  studio.on('back', look);
+  studio.on('tab', (tab) => tab === 'trials' && look());
+  new ResizeObserver(() => (seen.value ||= studio.shown(root))).observe(root);
+  setInterval(() => about.value?.trials.some((t) => t.started && !t.closed) && look(), PERIOD);
 }

@@ -14,10 +14,10 @@ test('lines share one axis: no point is drawn through, no value interrupts', () 
 });
 
 test('limits contain all values and levels with a margin; fixed limits stay', () => {
-  const [low, high] = limits([1, null, 3], { lines: [{ at: 5, label: 'x' }] });
+  const [low, high] = limits([line([0, 1, 2], [1, null, 3])], { lines: [{ at: 5, label: 'x' }] });
   assert.ok(low < 1 && low > 0.5 && high > 5 && high < 5.5);
-  assert.deepEqual(limits([0.2, 0.9], { low: 0, high: 1 }), [0, 1]);
-  const [from, to] = limits([2, 2], {});
+  assert.deepEqual(limits([line([0, 1], [0.2, 0.9])], { low: 0, high: 1 }), [0, 1]);
+  const [from, to] = limits([line([0, 1], [2, 2])], {});
   assert.ok(from < 2 && to > 2, 'a constant has room on both sides');
   assert.deepEqual(limits([], {}), [0, 1]);
 });
