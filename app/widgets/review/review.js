@@ -3,7 +3,6 @@ import { get, idle } from '../../static/api.js';
 import { fill, finder } from '../../static/dom.js';
 import { shownCase, status } from '../../static/store.js';
 import { again, decide, step } from './js/decisions.js';
-import { detectors } from './js/detector_choice.js';
 import { allMarked, DRAWING, leave, save, snap, takeBox, takeNormal, takeTool } from './js/drawing.js';
 import { record } from './js/findings.js';
 import { frame } from './js/frame.js';
@@ -202,7 +201,7 @@ export async function mount(root, studio) {
       return review.enqueue(() => review.open(study, review.detail?.id));
     if (changed) {
       review.setup.runs = answer.runs;
-      detectors(review);
+      review.redraw();
     }
     if (!wanted) return;
     if (!(await again(review))) {

@@ -51,7 +51,7 @@ export class CaseLoader {
     review.put({ since: performance.now() });
     review.display.newRange();
     review.threshold.settle();
-    review.list.mark(detail.id);
+    review.list.mark();
     review.redraw();
     await new Promise((done) => requestAnimationFrame(done));
     review.put({ shownAt: performance.now() });

@@ -1,8 +1,9 @@
 // The frame of Review: toolbar, panes, and the bar with the three decisions.
-import { el, fill, finderOfAll } from '../../../static/dom.js';
+import { render } from 'preact';
+import { el, finderOfAll } from '../../../static/dom.js';
 import { label } from './keys.js';
 import { LAYOUTS } from './paint.js';
-import { choice, endOf, inMiddle, press } from './parts.js';
+import { choice, inMiddle, press } from './parts.js';
 import { nameOf } from './reference.js';
 import { gestures, inWords } from './view.js';
 
@@ -139,7 +140,7 @@ export function frame(review, keys) {
     const { text, last } = standing(detail);
     const name = detail ? nameOf(review, detail) : review.coming ? 'Loading…' : 'No case';
     panes.classList.toggle('rv-bare', !review.picture);
-    if (title.textContent !== name) fill(title, detail ? inMiddle(name, endOf(name)) : name);
+    render(detail ? inMiddle(name) : name, title);
     title.title = detail ? `${name}: ${detail.width} x ${detail.height} pixels, ${detail.bits} bits` : '';
     state.textContent = state.title = text;
     drafted.hidden = !detail || !review.drafts.cases.has(detail.id);

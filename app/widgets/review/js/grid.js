@@ -1,15 +1,12 @@
 // The worklist as a grid of pictures, in place of image and panel. Only visible tiles exist, and their pictures are
 // fetched once scrolling stops.
 import { get } from '../../../static/api.js';
-import { el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
 import { shownCase } from '../../../static/store.js';
-import { dom } from '../../../static/view.js';
+import { html, show } from '../../../static/view.js';
 import { clicked, enter, inSight, layout, Pages, pressed, reach, Selection, selectionBar } from './grid_moves.js';
-import { signs } from './list.js';
-import { MARK } from './parts.js';
+import { bare, remarks, sign, tagsIn } from './parts.js';
 import { rowName } from './reference.js';
-import { chips, tagsOf } from './tags.js';
 
 const REST = 90; // milliseconds without a scroll after which pictures are fetched
 const SIZES = { small: 132, medium: 184, large: 280 };
@@ -27,11 +24,10 @@ export class Grid {
     this.list = ''; // the filters and the order of the current list
     this.wanted = SIZES.medium;
     this.shape = layout(1, 1);
+    this.rested = [0, 0]; // the tiles that were visible when scrolling stopped: [first, one past the last]
     /** @type {Set<string>} addresses of pictures that the browser has */
     this.seen = new Set();
     this.selection = new Selection();
-    /** @type {Map<number, HTMLElement>} */
-    this.tiles = new Map();
     /** @type {Pages<Answers.WorklistRow>} */
     this.pages = new Pages(async (at, limit) => {
       const found = await get('/api/review/list', { ...review.list.params(), at, limit });
@@ -41,13 +37,12 @@ export class Grid {
     this.element = $('.rv-grid');
     this.none = $('.rv-grid > .rv-none');
     this.box = $('.rv-tiles');
-    this.space = $('.rv-space');
-    this.box.onscroll = () => this.draw();
+    this.box.onscroll = () => this.anew();
     this.box.onkeydown = (/** @type {KeyboardEvent} */ event) => pressed(this, event);
     this.box.onclick = (/** @type {MouseEvent} */ event) => clicked(this, event);
     this.box.ondblclick = (/** @type {MouseEvent} */ event) => !event.shiftKey && enter(this);
     this.bar = selectionBar(this);
-    new ResizeObserver(() => this.sized()).observe(this.box);
+    new ResizeObserver(() => this.anew()).observe(this.box);
   }
 
   /** Shows the grid, or the viewer again. @param {boolean} on @param {boolean} [keep] whether to store the choice */
@@ -60,7 +55,7 @@ export class Grid {
     shownCase.value = on ? null : (review.detail?.id ?? null);
     review.redraw();
     if (!on) return review.$('.rv-view').focus({ preventScroll: true });
-    this.pages.reset(0);
+    this.clear();
     await this.load();
     this.box.focus({ preventScroll: true });
   }
@@ -69,7 +64,7 @@ export class Grid {
   clear() {
     this.nonce = Symbol('load');
     this.pages.reset(0);
-    this.anew();
+    this.draw();
   }
 
   /** Reloads the list after a change of filters, order or study. The cursor stays with its case; at first it goes to
@@ -106,23 +101,21 @@ export class Grid {
     reach(this, this.at, true);
   }
 
-  /** Redraws all tiles. */
-  anew() {
-    for (const at of this.tiles.keys()) this.drop(at);
-    this.sized();
-    this.bar.reflect();
+  /** Returns the visible tiles: [first, one past the last]. */
+  get sight() {
+    return inSight(this.shape, this.box.scrollTop, this.box.clientHeight, this.pages.total);
   }
 
-  sized() {
+  /** Lays out the tiles; once nothing has moved for a moment, their rows and pictures are fetched. */
+  anew() {
     const { clientWidth, clientHeight } = this.box;
     if (!this.on || !clientWidth || !clientHeight) return;
     const style = getComputedStyle(this.box);
     const [left, right] = [style.paddingLeft, style.paddingRight].map(Number.parseFloat);
     this.shape = layout(clientWidth - left - right, this.wanted);
-    const rows = Math.ceil(this.pages.total / this.shape.columns);
-    this.space.style.height = `${Math.max(0, rows * this.shape.row - this.shape.gap)}px`;
-    for (const [at, element] of this.tiles) this.lay(element, at);
     this.draw();
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => this.rest(), REST);
   }
 
   /** @param {'small' | 'medium' | 'large'} size */
@@ -132,91 +125,48 @@ export class Grid {
     reach(this, this.at, true);
   }
 
-  /** @param {HTMLElement} element @param {number} at */
-  lay(element, at) {
-    const { columns, tile: width, picture, row, gap } = this.shape;
-    const x = (at % columns) * (width + gap);
-    Object.assign(element.style, {
-      transform: `translate(${x}px, ${Math.floor(at / columns) * row}px)`,
-      width: `${width}px`,
-      height: `${row - gap}px`,
-    });
-    element.style.setProperty('--picture', `${picture}px`);
-  }
-
-  /** Adds the tiles that have become visible, and removes the others. */
-  draw() {
-    if (!this.on) return;
-    const [first, last] = inSight(this.shape, this.box.scrollTop, this.box.clientHeight, this.pages.total);
-    for (const at of this.tiles.keys()) if (at < first || at >= last) this.drop(at);
-    for (let at = first; at < last; at += 1) if (!this.tiles.has(at)) this.put(at);
-    clearTimeout(this.resting);
-    this.resting = setTimeout(() => this.rest(first, last), REST);
-  }
-
-  /** Fetches rows and pictures of the visible tiles. @param {number} first @param {number} last */
-  async rest(first, last) {
+  /** Fetches rows and pictures of the visible tiles. */
+  async rest() {
     const { nonce } = this;
-    const missing = () => [...this.tiles].filter(([, element]) => element.classList.contains('waits'));
-    if (missing().length) {
-      await this.pages.ensure(first, last);
-      if (nonce !== this.nonce) return;
-      for (const [at] of missing()) if (this.pages.row(at)) this.renew(at);
-    }
-    for (const image of this.space.querySelectorAll('img[data-src]')) {
-      const src = image.getAttribute('data-src') || '';
-      image.addEventListener('load', () => this.seen.add(src), { once: true });
-      image.setAttribute('src', src);
-      image.removeAttribute('data-src');
-    }
+    const [first, last] = this.sight;
+    await this.pages.ensure(first, last);
+    if (nonce !== this.nonce) return;
+    this.rested = [first, last];
+    this.draw();
   }
 
-  /** @param {number} at */
-  put(at) {
-    const row = this.pages.row(at);
-    const selected = Boolean(row && this.selection.ids.has(row.id));
-    const where = { at, total: this.pages.total, side: this.shape.tile, selected, now: at === this.at };
-    const element = tile(this.review, row, where);
-    const image = element.querySelector('img');
-    const src = image?.getAttribute('data-src') || '';
-    if (this.seen.has(src)) image?.setAttribute('src', src);
-    this.lay(element, at);
-    this.tiles.set(at, element);
-    this.space.append(element);
+  /** Shows tags that have changed. @param {number[]} _cases */
+  retagged(_cases) {
+    if (this.on) this.draw();
   }
 
-  /** Cancels the picture of a tile that is no longer visible. @param {number} at */
-  drop(at) {
-    const element = this.tiles.get(at);
-    element?.querySelector('img')?.removeAttribute('src');
-    element?.remove();
-    this.tiles.delete(at);
-  }
-
-  /** @param {number} at */
-  renew(at) {
-    if (!this.tiles.has(at)) return;
-    this.drop(at);
-    this.put(at);
-  }
-
-  /** Updates tiles whose tags have changed. @param {number[]} ids */
-  retagged(ids) {
-    for (const at of [...this.tiles.keys()]) if (ids.includes(this.pages.row(at)?.id ?? 0)) this.renew(at);
-    if (this.on) this.rest(0, 0);
-  }
-
-  /** Marks the selection and the cursor without redrawing a tile. */
-  mark() {
-    for (const [at, element] of this.tiles) {
-      const row = this.pages.row(at);
-      element.setAttribute('aria-selected', String(Boolean(row && this.selection.ids.has(row.id))));
-      element.toggleAttribute('data-now', at === this.at);
-    }
+  /** Draws the visible tiles, and what is above them. */
+  draw() {
+    show(this.box, Tiles, { grid: this });
     this.box.setAttribute('aria-activedescendant', `rv-tile-${this.at}`);
     this.bar.reflect();
-    this.review.overview.mark();
+    this.review.overview.draw();
   }
+}
+
+/** The tiles in sight, in a space as high as all of them. @param {{grid: Grid}} props */
+function Tiles({ grid }) {
+  const { shape, pages } = grid;
+  const { columns, tile, picture, row, gap } = shape;
+  const [first, last] = grid.sight;
+  const style = {
+    height: `${Math.max(0, Math.ceil(pages.total / columns) * row - gap)}px`,
+    paddingTop: `${(first / columns) * row}px`,
+    grid: `auto-flow ${row - gap}px / repeat(${columns}, ${tile}px)`,
+    gap: `${gap}px`,
+    '--picture': `${picture}px`,
+  };
+  const shown = Array.from({ length: last - first }, (_, i) => {
+    const at = first + i;
+    const one = pages.row(at);
+    return html`<${Tile} key=${one ? `case ${one.id}` : at} grid=${grid} at=${at} row=${one} />`;
+  });
+  return html`<div class="rv-space" role="presentation" style=${style}>${shown}</div>`;
 }
 
 // One tile: a small picture with its heat map, and the case's data from the list.
@@ -230,28 +180,37 @@ function address({ run, show }, row, side) {
   return `./api/case/${row.id}/tile.webp?size=${size}&v=${row.v}${heat}`;
 }
 
-/** @param {ReviewView} review @param {Answers.WorklistRow | undefined} row undefined while its page is loading @param {{at: number,
- * total: number, side: number, selected: boolean, now: boolean}} where */
-function tile(review, row, { at, total, side, selected, now }) {
-  const element = dom`
-    <div id="rv-tile-${at}" class="rv-tile${row?.flagged ? ' flagged' : ''}${row ? '' : ' waits'}" role="option"
-      aria-selected=${String(selected)} aria-posinset=${at + 1} aria-setsize=${total}
-      data-at=${at} data-id=${row?.id} data-now=${now} />`;
-  if (!row) return fill(element, el('span', { class: 'rv-picture' }));
-  const what = row.decision || 'unread';
+/** Cancels the picture of a tile that is no longer visible. @param {HTMLImageElement} image */
+const cancelled = (image) => () => image.removeAttribute('src');
+
+/** row: undefined while its page is loading. @param {{grid: Grid, at: number, row: Answers.WorklistRow | undefined}} props */
+function Tile({ grid, at, row }) {
+  const { review, pages, selection, shape, rested, seen } = grid;
+  const look = {
+    id: `rv-tile-${at}`,
+    class: `rv-tile ${row?.flagged ? 'flagged' : ''} ${row ? '' : 'waits'}`,
+    role: 'option',
+    'aria-selected': Boolean(row && selection.ids.has(row.id)),
+    'aria-posinset': at + 1,
+    'aria-setsize': pages.total,
+    'data-at': at,
+    'data-now': at === grid.at ? '' : null,
+  };
+  if (!row) return html`<div ...${look}><span class="rv-picture" /></div>`;
   const name = rowName(review, row);
-  const said = [name, what, row.percentile != null && `${fixed(row.percentile, 1)} %`, row.flagged && 'flagged'];
-  element.setAttribute('aria-label', said.filter(Boolean).join(', '));
-  element.title = name;
-  const content = dom`<span class="rv-picture">
-      <img data-src=${address(review, row, side)} alt="" decoding="async" draggable="false" />
+  const percentile = row.percentile != null && `${fixed(row.percentile, 1)} %`;
+  const said = [name, row.decision || 'unread', percentile, row.flagged && 'flagged'].filter(Boolean).join(', ');
+  const src = address(review, row, shape.tile);
+  const ready = seen.has(src) || (at >= rested[0] && at < rested[1]);
+  return html`<div ...${look} data-id=${row.id} aria-label=${said} title=${name}>
+    <span class="rv-picture">
+      <img src=${ready ? src : null} onLoad=${() => seen.add(src)} ref=${cancelled} alt="" decoding="async" draggable=${false} />
       <span class="rv-pick" data-pick title="Select (Shift+Space)" />
-      <span class="rv-mark ${what}" title=${what}>${row.decision && MARK[row.decision]}</span>
-      ${signs(review, row)}${chips(tagsOf(review, row, Boolean(row.decision)), 2)}
+      ${sign(row.decision)}${remarks(review, row)}${tagsIn(review, row)}
     </span>
     <span class="rv-caption-line">
-      <span class="rv-front">${name.replace(/\.[a-z]{2,5}$/i, '')}</span>
+      <span class="rv-front">${bare(name)}</span>
       <span class="rv-pct num" title=${row.flagged ? 'Flagged' : ''}>${fixed(row.percentile, 1)}</span>
-    </span>`;
-  return fill(element, content);
+    </span>
+  </div>`;
 }

@@ -19,8 +19,7 @@ export function reach(grid, at, middle = false) {
   if (middle) box.scrollTop = top - (height - shape.row) / 2;
   else if (top < box.scrollTop) box.scrollTop = top;
   else if (top + shape.row > box.scrollTop + height) box.scrollTop = top + shape.row - height;
-  grid.draw();
-  grid.mark();
+  grid.anew();
 }
 
 /** @param {Grid} grid @param {number} from @param {number} to */
@@ -96,7 +95,7 @@ export function pressed(grid, event) {
     grid.bar.take();
   } else if (event.key === 'Escape' && selection.ids.size) {
     selection.clear();
-    grid.mark();
+    grid.draw();
   } else return;
   event.preventDefault();
   event.stopPropagation();
@@ -148,7 +147,7 @@ export function selectionBar(grid) {
   $('.rv-tag-off').onclick = () => put(true);
   $('.rv-tag-none').onclick = () => {
     grid.selection.clear();
-    grid.mark();
+    grid.draw();
   };
   const sizes = choice($('.rv-sizes'), (key) => {
     sizes(key);

@@ -6,7 +6,6 @@ import { fixed, moment, plural } from '../../../static/format.js';
 import { keep, kept } from '../../../static/kept.js';
 import { about, GOAL, underWay } from '../../../static/plan.js';
 import { dom } from '../../../static/view.js';
-import { detectors } from './detector_choice.js';
 import * as layers from './layers.js';
 import { sketch } from './paint.js';
 import { button } from './parts.js';
@@ -105,28 +104,23 @@ async function open(review) {
   let waits = false; // for the learning in progress
   const quiet = review.studio.on('status', () => waits && show());
   const offered = el('p', {});
-  const time = el('span', { class: 'dim' });
-  const fits = el('select', { 'aria-label': 'Start from', onchange: () => timed() });
+  const fits = el('select', { 'aria-label': 'Start from' });
   const last = el('div', {});
   const learn = () => act(api(`/api/learn/${study}`, { fit: fits.value }));
   const start = action('Learn', learn, { class: 'main' });
   /** @type {Answers.Learning | null} */
   let now = null;
-  const timed = () => {
-    const takes = now?.fits.find((f) => f.id === fits.value)?.seconds;
-    fill(time, takes ? `Takes ${about(takes)}.` : '');
-  };
   const show = async () => {
     const found = await get(`/api/learn/${study}`);
     if (!found.ok) return review.say(found.error, 'bad');
     if (!now) {
-      fill(fits, options(found.fits.map((f) => [f.id, `${f.title} · ${f.name}`])));
+      const takes = (/** @type {Answers.LearnFit} */ f) => (f.seconds ? ` · ${about(f.seconds)}` : '');
+      fill(fits, options(found.fits.map((f) => [f.id, `${f.title} · ${f.name}${takes(f)}`])));
       if (review.run && found.fits.some((f) => f.id === review.run)) fits.value = review.run;
     }
     const run = shownOf(found.learnt);
     const before = now && shownOf(now.learnt);
     now = found;
-    timed();
     const going = underWay(run?.job?.status);
     fill(offered, offer(found));
     fits.disabled = start.disabled = going || found.patients < found.least || !found.fits.length;
@@ -170,7 +164,7 @@ async function open(review) {
   const content = dom`<h2>Learn from marks</h2>
     ${last}${offered}
     <p class="dim">${RULE}</p>
-    <label>Start from${fits}</label>${time}
+    <label>Start from${fits}</label>
     <menu>${action('Close', () => dialog.close(), { class: 'plain' })}${start}</menu>`;
   const dialog = sheet('rv-over rv-learn', content, quiet);
 }
@@ -180,7 +174,7 @@ async function renew(review, study) {
   const setup = await get('/api/review/open', { study });
   if (!setup.ok || review.study !== study || !review.setup) return;
   review.setup.runs = setup.runs;
-  detectors(review);
+  review.redraw();
 }
 
 const PUT_AWAY = 'pmsacl.offers'; // learning offers dismissed in this browser, by study
