@@ -41,10 +41,7 @@ export function explained(review) {
       const compares = setup?.runs.find((r) => r.id === run)?.compares;
       return show.nearest && detail && !detail.blind && compares ? `${detail.id}/${run}` : null;
     },
-    (key) => {
-      const [id, run] = key.split('/');
-      return get(`/api/case/${id}/explain`, { run });
-    },
+    () => get(`/api/case/${review.detail?.id}/explain`, { run: review.run }),
   );
   function Comparison() {
     const answer = found.value;

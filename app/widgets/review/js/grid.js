@@ -1,14 +1,17 @@
 // The worklist as a grid of pictures, in place of image and panel. Only visible tiles exist, and their pictures are
 // fetched once scrolling stops.
 import { get } from '../../../static/api.js';
-import { fixed } from '../../../static/format.js';
+import { submitted } from '../../../static/dialogs.js';
+import { clamp, fixed, plural } from '../../../static/format.js';
 import { shownCase } from '../../../static/store.js';
 import { html, show } from '../../../static/view.js';
-import { clicked, enter, inSight, layout, Pages, pressed, reach, Selection, selectionBar } from './grid_moves.js';
-import { bare, remarks, sign, tagsIn } from './parts.js';
+import { inSight, layout, moved, Pages, Selection } from './grid_moves.js';
+import { bare, choice, press, remarks, sign, tagsIn } from './parts.js';
 import { rowName } from './reference.js';
+import { tagCases } from './tags.js';
 
 const REST = 90; // milliseconds without a scroll after which pictures are fetched
+const THROUGH = ['grid', 'help', 'heat']; // actions of the viewer that the grid has too
 const SIZES = { small: 132, medium: 184, large: 280 };
 
 export class Grid {
@@ -18,11 +21,10 @@ export class Grid {
     this.on = false;
     this.at = 0; // of the cursor
     this.nonce = Symbol('load');
-    /** @type {Promise<void> | undefined} */
-    this.loaded = undefined;
+    this.loaded = /** @type {Promise<void> | undefined} */ (undefined);
     this.resting = 0;
     this.list = ''; // the filters and the order of the current list
-    this.wanted = SIZES.medium;
+    this.size = /** @type {keyof typeof SIZES} */ ('medium');
     this.shape = layout(1, 1);
     this.rested = [0, 0]; // the tiles that were visible when scrolling stopped: [first, one past the last]
     /** @type {Set<string>} addresses of pictures that the browser has */
@@ -34,14 +36,14 @@ export class Grid {
       return found.ok ? found.rows : null;
     });
     const { $ } = review;
-    this.element = $('.rv-grid');
-    this.none = $('.rv-grid > .rv-none');
     this.box = $('.rv-tiles');
     this.box.onscroll = () => this.anew();
-    this.box.onkeydown = (/** @type {KeyboardEvent} */ event) => pressed(this, event);
-    this.box.onclick = (/** @type {MouseEvent} */ event) => clicked(this, event);
-    this.box.ondblclick = (/** @type {MouseEvent} */ event) => !event.shiftKey && enter(this);
-    this.bar = selectionBar(this);
+    this.box.onkeydown = (/** @type {KeyboardEvent} */ event) => this.pressed(event);
+    this.box.onclick = (/** @type {MouseEvent} */ event) => this.clicked(event);
+    this.box.ondblclick = (/** @type {MouseEvent} */ event) => !event.shiftKey && this.enter();
+    $('.rv-chosen').onsubmit = submitted((given, form) => this.tag(given, form));
+    $('.rv-tag-none').onclick = () => this.deselect();
+    this.sizes = choice($('.rv-sizes'), (key) => this.resize(/** @type {keyof typeof SIZES} */ (key)));
     new ResizeObserver(() => this.anew()).observe(this.box);
   }
 
@@ -51,7 +53,7 @@ export class Grid {
     if (keep) review.display.set({ listing: on ? 'grid' : 'list' });
     if (this.on === on) return;
     this.on = on;
-    this.element.hidden = !on;
+    review.$('.rv-grid').hidden = !on;
     shownCase.value = on ? null : (review.detail?.id ?? null);
     review.redraw();
     if (!on) return review.$('.rv-view').focus({ preventScroll: true });
@@ -93,12 +95,12 @@ export class Grid {
     if (list !== this.list) this.selection.clear(); // of another list; a reloaded list keeps it
     this.list = list;
     this.pages.reset(overview.total);
-    this.none.hidden = overview.total > 0;
+    review.$('.rv-grid > .rv-none').hidden = overview.total > 0;
     this.at = Math.min(place?.ok ? (place.at ?? 0) : 0, Math.max(overview.total - 1, 0));
     await this.pages.ensure(this.at, this.at + 1);
     if (nonce !== this.nonce) return;
     this.anew();
-    reach(this, this.at, true);
+    this.reach(this.at, true);
   }
 
   /** Returns the visible tiles: [first, one past the last]. */
@@ -112,17 +114,17 @@ export class Grid {
     if (!this.on || !clientWidth || !clientHeight) return;
     const style = getComputedStyle(this.box);
     const [left, right] = [style.paddingLeft, style.paddingRight].map(Number.parseFloat);
-    this.shape = layout(clientWidth - left - right, this.wanted);
+    this.shape = layout(clientWidth - left - right, SIZES[this.size]);
     this.draw();
     clearTimeout(this.resting);
     this.resting = setTimeout(() => this.rest(), REST);
   }
 
-  /** @param {'small' | 'medium' | 'large'} size */
+  /** @param {keyof typeof SIZES} size */
   resize(size) {
-    this.wanted = SIZES[size];
+    this.size = size;
     this.anew();
-    reach(this, this.at, true);
+    this.reach(this.at, true);
   }
 
   /** Fetches rows and pictures of the visible tiles. */
@@ -140,12 +142,152 @@ export class Grid {
     if (this.on) this.draw();
   }
 
-  /** Draws the visible tiles, and what is above them. */
+  /** Draws the visible tiles; above them the cursor's position, and the number of selected cases and their tags. */
   draw() {
-    show(this.box, Tiles, { grid: this });
-    this.box.setAttribute('aria-activedescendant', `rv-tile-${this.at}`);
-    this.bar.reflect();
-    this.review.overview.draw();
+    const { at, box, pages, review, selection } = this;
+    const { $ } = review;
+    const chosen = selection.ids.size;
+    show(box, Tiles, { grid: this });
+    box.setAttribute('aria-activedescendant', `rv-tile-${at}`);
+    $('.rv-where').textContent = pages.total ? `${at + 1} of ${pages.total}` : '';
+    $('.rv-chosen').hidden = !chosen;
+    $('.rv-hint').hidden = chosen > 0;
+    $('.rv-chosen b').textContent = `${chosen} selected`;
+    $('.rv-grid-heat').hidden = Boolean(review.setup?.blinded);
+    press($('.rv-grid-heat'), review.show.heat);
+    this.sizes(this.size);
+    review.overview.draw();
+  }
+
+  /** Moves the cursor to a tile and into view. @param {number} at @param {boolean} [middle] */
+  reach(at, middle = false) {
+    const { box, shape, pages } = this;
+    if (!pages.total) return;
+    this.at = clamp(at, 0, pages.total - 1);
+    const top = Math.floor(this.at / shape.columns) * shape.row;
+    const height = box.clientHeight;
+    if (middle) box.scrollTop = top - (height - shape.row) / 2;
+    else if (top < box.scrollTop) box.scrollTop = top;
+    else if (top + shape.row > box.scrollTop + height) box.scrollTop = top + shape.row - height;
+    this.anew();
+  }
+
+  /** Moves the cursor, which ends a range. @param {number} at @param {boolean} [middle] */
+  go(at, middle) {
+    this.selection.anchor = null;
+    this.reach(at, middle);
+  }
+
+  /** @param {number} from @param {number} to */
+  async extend(from, to) {
+    const { selection, pages, nonce } = this;
+    const start = selection.anchor?.at ?? from;
+    await pages.ensure(Math.min(start, to), Math.max(start, to) + 1);
+    if (nonce !== this.nonce) return;
+    selection.extend(from, to, (at) => pages.row(at)?.id);
+    this.reach(to);
+  }
+
+  /** @param {number} at */
+  toggle(at) {
+    const row = this.pages.row(at);
+    if (row) this.selection.toggle(row.id, at);
+    this.reach(at);
+  }
+
+  deselect() {
+    this.selection.clear();
+    this.draw();
+  }
+
+  /** Adds a tag to the selected cases, or removes it. @param {FormData} given @param {HTMLFormElement} form */
+  async tag(given, form) {
+    const { box, review, selection } = this;
+    const remove = given.has('remove');
+    const done = await tagCases(review, [...selection.ids], String(given.get('tag')), remove);
+    if (!done) return;
+    form.reset();
+    const what = remove ? `“${done.tag}” removed from` : `“${done.tag}” added to`;
+    review.say(`${what} ${plural(done.changed, 'case')}.`, 'good');
+    box.focus({ preventScroll: true });
+  }
+
+  /**
+   * Answers a question about the current list; repeated if the list was reloaded meanwhile, so that no key is lost.
+   * @template T @param {() => Promise<T>} ask @returns {Promise<T | null>} null: there is no such list now
+   */
+  async ofList(ask) {
+    const { study } = this.review;
+    while (this.on && this.review.study === study) {
+      await this.loaded;
+      const { nonce } = this;
+      const answer = await ask();
+      if (nonce === this.nonce) return answer;
+    }
+    return null;
+  }
+
+  /** Opens the case under the cursor in the viewer. */
+  async enter() {
+    const { pages, review } = this;
+    await this.ofList(() => pages.ensure(this.at, this.at + 1)); // its rows may still be loading
+    const row = pages.row(this.at);
+    if (!row || !this.on) return;
+    this.show(false);
+    await review.goTo(row.id);
+  }
+
+  /** Goes to the next unread case after the cursor. */
+  async unread() {
+    const { review, pages } = this;
+    const params = () => ({ ...review.list.params(), case: pages.row(this.at)?.id, unread: 1 });
+    const found = await this.ofList(() => get('/api/review/place', params()));
+    if (!found) return;
+    if (!found.ok) return review.say(found.error, 'bad');
+    if (found.at === null) return review.say('Every case in this list is decided.');
+    this.go(found.at, true);
+  }
+
+  /** @param {KeyboardEvent} event */
+  pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const { shape, pages, box, at, selection } = this;
+    const to = moved(event.key, at, pages.total, shape, Math.floor(box.clientHeight / shape.row));
+    if (to !== null) {
+      if (event.shiftKey) this.extend(at, to);
+      else this.go(to);
+    } else if (event.key === 'Enter') this.enter();
+    else if (event.key === ' ' && event.shiftKey) this.toggle(at);
+    else if (event.key === ' ') this.unread();
+    else if (event.key.toLowerCase() === 't') {
+      if (!selection.ids.size) this.toggle(at);
+      this.review.$('.rv-chosen input').focus();
+    } else if (event.key === 'Escape' && selection.ids.size) this.deselect();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** @param {MouseEvent} event */
+  clicked(event) {
+    const target = event.target instanceof Element ? event.target : null;
+    const tile = target?.closest('.rv-tile');
+    if (!tile) return;
+    const at = Number(tile.getAttribute('data-at'));
+    if (event.shiftKey) this.extend(this.at, at);
+    else if (event.ctrlKey || event.metaKey || target?.hasAttribute('data-pick')) this.toggle(at);
+    else this.go(at);
+  }
+
+  /** Handles a key or a button of the viewer while the grid is shown; false: as in the viewer. @param {string} name */
+  act(name) {
+    if (!this.on || THROUGH.includes(name)) return false;
+    if (name === 'unread') this.unread();
+    else if (name === 'next') this.reach(this.at + 1);
+    else if (name === 'previous') this.reach(this.at - 1);
+    else if (name.length > 1 && name !== 'Enter' && name !== 'Escape')
+      this.review.say('Open the case first (Enter), then do this on the image.');
+    return true;
   }
 }
 

@@ -29,15 +29,12 @@ export class Worklist {
     this.none = ''; // why there are no rows; empty while they are coming
     /** @type {import('./list_filters.js').Asked} */
     this.asked = { ...NOTHING };
-    /** @type {Answers.Counts | null} */
-    this.counts = null;
-    /** @type {unknown[] | null} start of the next page, or null */
-    this.cursor = null;
+    this.counts = /** @type {Answers.Counts | null} */ (null);
+    this.cursor = /** @type {unknown[] | null} */ (null); // start of the next page
     this.loading = false;
     this.byScore = false; // percentiles do not distinguish the rows
     this.nonce = Symbol('load');
-    /** @type {symbol | null} identifies the newest request for the counts, until it is answered */
-    this.counting = null;
+    this.counting = /** @type {symbol | null} */ (null); // the newest request for the counts, until it is answered
     this.changes = signal(0); // of the counts and the drafts
     this.filters = filters(review, this.asked, (values) => this.change(values));
     this.box = review.$('.rv-rows');
@@ -93,7 +90,7 @@ export class Worklist {
       JSON.stringify([r.id, r.decision, r.score, r.flagged, r.disagreement]);
     const { box, rows } = this;
     const { scrollTop } = box;
-    const held = [...rows.values()].map(({ row }) => said(row));
+    const held = Array.from(rows.values(), ({ row }) => said(row));
     const news = list.rows.filter((row, i) => said(row) !== held[i]);
     const whole = !list.cursor || rows.size <= list.rows.length; // a reader who has scrolled down keeps the rows
     if (whole && (news.length || rows.size > list.rows.length)) this.take(list, counts);
@@ -146,17 +143,16 @@ export class Worklist {
   /** Applies a decision to its row and the counts; nothing else moves.
    * @param {number} id @param {Answers.Decision | null} decision @param {Partial<Answers.WorklistRow>} [extra] */
   decided(id, decision, extra = {}) {
-    const held = this.rows.get(id);
+    const { counts, rows } = this;
+    const held = rows.get(id);
     if (held) {
       const before = held.row.decision;
       Object.assign(held.row, extra, { decision });
       this.renew(id);
-      if (this.counts && before !== decision) {
-        if (before) this.counts[before] -= 1;
-        else this.counts.read += 1;
-        if (decision) this.counts[decision] += 1;
-        else this.counts.read -= 1;
-        this.counts.unread = this.counts.total - this.counts.read;
+      if (counts) {
+        counts[before ?? 'unread'] -= 1;
+        counts[decision ?? 'unread'] += 1;
+        counts.read = counts.total - counts.unread;
       }
     }
     if (!held || this.counting) this.recount(); // a pending answer may be older than this decision

@@ -2,10 +2,9 @@
 import { finderOfAll } from '../../../static/dom.js';
 import { html } from '../../../static/view.js';
 
-/** @typedef {{sort: string, desc: number, decision: string, flagged: string, text: string, has_mask: string,
- *   assigned: string, tag: string, label: string}} Asked the query sent to the server */
+/** @typedef {typeof NOTHING} Asked the query sent to the server */
 
-/** The initial query. @type {Asked} */
+/** The initial query. */
 export const NOTHING = {
   ...{ sort: 'percentile', desc: 1 },
   ...{ decision: '', flagged: '', text: '', has_mask: '', assigned: '', tag: '', label: '' },

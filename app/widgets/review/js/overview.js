@@ -2,7 +2,6 @@
 import { get, questions } from '../../../static/api.js';
 import { clamp, fixed } from '../../../static/format.js';
 import { html, show } from '../../../static/view.js';
-import { reach } from './grid_moves.js';
 import { Facets } from './list_filters.js';
 
 const WIDTH = 640;
@@ -12,8 +11,7 @@ export class Overview {
   /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
-    /** @type {Answers.ListOverview | null} */
-    this.got = null;
+    this.got = /** @type {Answers.ListOverview | null} */ (null);
     this.asked = questions();
     this.place = { id: 0, at: -1 }; // of the case in the viewer
   }
@@ -48,13 +46,7 @@ export class Overview {
     const { review } = this;
     show(review.$('.rv-facets'), Facets, { review });
     show(review.$('.rv-strip'), Strip, { overview: this });
-  }
-
-  /** Returns the score of the current case: under the grid's cursor, else in the viewer. */
-  current() {
-    const { grid, detail, run } = this.review;
-    if (grid.on) return grid.pages.row(grid.at)?.score ?? null;
-    return (run ? detail?.readings?.[run]?.score : null) ?? null;
+    show(review.$('#rv-known-tags'), Known, { tags: this.got?.tags || [] });
   }
 
   /** Returns the list position of the viewer's case; -1 while unknown. */
@@ -83,17 +75,20 @@ export class Overview {
     if (found.case === null || found.at === null) return;
     if (!review.grid.on) return review.goTo(found.case);
     await review.grid.pages.ensure(found.at, found.at + 1);
-    reach(review.grid, found.at, true);
+    review.grid.reach(found.at, true);
   }
 }
 
+/** The tags that are offered where one is typed. @param {{tags: Answers.TagCount[]}} props */
+const Known = ({ tags }) => tags.map(({ tag }) => html`<option value=${tag} />`);
+
 /** The position in the list, and the distribution of its scores with the current one. @param {{overview: Overview}} props */
 function Strip({ overview }) {
-  const { grid } = overview.review;
+  const { grid, detail, run } = overview.review;
   const { total = 0, scores = null } = overview.got || {};
   if (!total) return null;
   const at = grid.on ? grid.at : overview.index();
-  const score = overview.current();
+  const score = (grid.on ? grid.pages.row(grid.at) : detail?.readings?.[run || ''])?.score ?? null;
   const title = 'Score of this case on the scale of this run';
   return html`
     ${scores && html`<${Bars} scores=${scores} score=${score} go=${(/** @type {number} */ to) => overview.goTo(to)} />`}
@@ -110,13 +105,11 @@ function Bars({ scores: { lo, hi, bins, threshold }, score, go }) {
   const step = WIDTH / bins.length;
   const cut = threshold === null ? null : across(threshold);
   const bar = (/** @type {number} */ n, /** @type {number} */ i) => {
+    if (!n) return null;
     // Heights follow the square root, so that a bin of one case is visible next to one of a thousand.
-    const h = n ? Math.max(1.5, Math.sqrt(n / most) * (HEIGHT - 4)) : 0;
-    const flagged = cut !== null && (i + 0.5) * step >= cut;
-    return (
-      h > 0 &&
-      html`<rect x=${i * step + 0.5} y=${HEIGHT - h} width=${step - 1} height=${h} class=${flagged ? 'flagged' : ''} />`
-    );
+    const h = Math.max(1.5, Math.sqrt(n / most) * (HEIGHT - 4));
+    const look = cut !== null && (i + 0.5) * step >= cut ? 'flagged' : '';
+    return html`<rect x=${i * step + 0.5} y=${HEIGHT - h} width=${step - 1} height=${h} class=${look} />`;
   };
   const about = `Scores of the cases in this list, ${fixed(lo)} to ${fixed(hi)}; the line is the threshold. Click to go there.`;
   const click = (/** @type {any} */ { clientX, currentTarget }) => {

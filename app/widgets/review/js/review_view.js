@@ -22,8 +22,7 @@ import { Threshold } from './threshold.js';
 import { Place, Ruler } from './tools.js';
 import { View } from './view.js';
 
-/** @typedef {{kind: string, canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, box: HTMLElement,
- *   caption: HTMLElement}} Pane */
+/** @typedef {{kind: string, canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, caption: HTMLElement}} Pane */
 
 /** The reader's display settings. */
 export const SHOW = {
@@ -72,12 +71,9 @@ export class ReviewView extends OnScreen {
     /** An element of the frame, looked for once: it stays. @param {string} selector */
     this.$ = (selector) => (held[selector] ??= find(selector));
     this.studio = studio;
-    /** @type {string | null} */
-    this.study = null;
-    /** @type {string | null} */
-    this.run = null;
-    /** @type {Answers.ReviewSetup | null} */
-    this.setup = null;
+    this.study = /** @type {string | null} */ (null);
+    this.run = /** @type {string | null} */ (null);
+    this.setup = /** @type {Answers.ReviewSetup | null} */ (null);
     this.show = { ...SHOW };
     this.visit = Symbol('visit'); // different for each study and session
 
@@ -87,11 +83,9 @@ export class ReviewView extends OnScreen {
     this.last = null;
     /** @type {Set<number>} cases whose imported mask and name were requested before a decision */
     this.revealed = new Set();
-    /** @type {number | null} the case whose outline was requested, though it is not flagged */
-    this.asked = null;
+    this.asked = /** @type {number | null} */ (null); // the case whose outline was requested, though it is not flagged
     this.adjudicating = false;
-    /** @type {string | null} the run to compare with, if requested */
-    this.beside = null;
+    this.beside = /** @type {string | null} */ (null); // the run to compare with, if requested
 
     /** @type {Pane[]} */
     this.panes = [];
@@ -128,12 +122,6 @@ export class ReviewView extends OnScreen {
   /** Sets parts of what is on screen, or functions of other files that the view calls. @param {Partial<ReviewView>} parts */
   put(parts) {
     Object.assign(this, parts);
-  }
-
-  /** Puts a case on screen, with its picture and its mask. @param {Pick<ReviewView, 'detail' | 'picture' | 'lesion' | 'maskId' | 'waits' | 'roi'>} shown */
-  showCase(shown) {
-    Object.assign(this, shown, { other: null, otherId: null, coming: false });
-    shownCase.value = this.grid.on || !this.detail ? null : this.detail.id;
   }
 
   /** Applies the studio's answer to a change of a case, if it is still on screen. Resolves to the answer; to null after
@@ -236,8 +224,7 @@ export class ReviewView extends OnScreen {
     if (this.study !== study) return;
     if (!setup.ok) {
       this.study = null; // the reader may get access later, when a trial's list is opened
-      this.list.refuse(setup.error);
-      return;
+      return this.list.refuse(setup.error);
     }
     this.setup = setup;
     Object.assign(this.show, setup.show, { window: null, invert: false, nearest: false });
@@ -252,9 +239,10 @@ export class ReviewView extends OnScreen {
     await this.list.load();
     if (this.study !== study) return;
     const params = this.list.params();
-    let first = wanted ? await get(`/api/review/case/${wanted}`, params) : await get('/api/review/step', params);
+    const named = wanted ? await get(`/api/review/case/${wanted}`, params) : null;
     // An address may name a case of another study or a removed one: then the list starts at its beginning.
-    if (wanted && (!first.ok || first.case?.study !== study)) first = await get('/api/review/step', params);
+    const there = named?.ok && named.case.study === study;
+    const first = there ? named : await get('/api/review/step', params);
     if (this.study !== study) return;
     if (first.ok && first.case) await this.cases.enter(first.case, first.ahead);
     else this.empty();
@@ -283,10 +271,7 @@ export class ReviewView extends OnScreen {
     this.list.clear();
     this.overview.clear();
     this.grid.clear();
-    for (const { context, canvas } of this.panes) {
-      context.setTransform(1, 0, 0, 1, 0, 0);
-      context.clearRect(0, 0, canvas.width, canvas.height);
-    }
+    paint(this);
   }
 
   /** Queues the action of a key or click; it is skipped if another study, or a session's list, was opened before its
@@ -302,12 +287,11 @@ export class ReviewView extends OnScreen {
   }
 
   /** Switches to another run after all earlier actions: a decision being stored belongs to the previous run, and no
-   * earlier answer arrives after the switch. @param {string | (() => string | undefined)} which */
+   * earlier answer arrives after the switch. @param {string | (() => string)} which */
   useRun(which) {
     const { study } = this;
     return this.enqueue(async () => {
       const id = typeof which === 'string' ? which : which();
-      if (!id) return;
       this.run = id;
       reading.value = id;
       this.threshold.step = null;

@@ -5,7 +5,7 @@ import { action, check, el, num, options, table, tr } from '../../../static/dom.
 import { fixed, moment, percent, plural, seconds, shareOf } from '../../../static/format.js';
 import { shownCase } from '../../../static/store.js';
 import { button, dom, html } from '../../../static/view.js';
-import { printed, RESEARCH, row } from './report.js';
+import { printed, row } from './report.js';
 
 /** @param {string} text @param {string} note */
 const choice = (text, note) => check(dom`<span>${text}<small>${note}</small></span>`, { checked: true });
@@ -203,14 +203,11 @@ async function printSession(review, session) {
   const found = await get(`/api/reading/${session}/report`);
   if (!found.ok) return review.say(found.error, 'bad');
   const heads = ['Case', 'Decision', 'Time', 'Detector’s reading'];
-  return printed(dom`<article class="rv-report">
-    <h1>Reading session ${found.session.id}</h1>
-    ${about(found)}
+  const content = dom`${about(found)}
     <h2>Result</h2>
     ${figures(found, 'Reader’s')}
     <p>${against(found)}</p>
     <h2>Cases</h2>
-    ${table(heads, found.rows.map(cells), { class: 'rv-report-cases' })}
-    <p class="rv-report-research">${RESEARCH}</p>
-  </article>`);
+    ${table(heads, found.rows.map(cells), { class: 'rv-report-cases' })}`;
+  return printed(`Reading session ${found.session.id}`, content);
 }

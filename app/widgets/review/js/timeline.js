@@ -28,8 +28,6 @@ export function timeline(review) {
     const y = (/** @type {number | null} */ p) => 50 - 0.46 * (p ?? 0);
     const path = frames.map((f, i) => `${i ? 'L' : 'M'}${x(i).toFixed(1)} ${y(f.percentile).toFixed(1)}`).join(' ');
     const now = x(here());
-    const thin = { 'vector-effect': 'non-scaling-stroke' };
-    const limit = { stroke: 'var(--warn)', 'stroke-dasharray': '4 5' };
     const pick = (/** @type {any} */ { clientX, currentTarget }) => {
       const box = currentTarget.getBoundingClientRect();
       const i = Math.floor(((clientX - box.left) / box.width) * frames.length);
@@ -37,9 +35,9 @@ export function timeline(review) {
     };
     return html`
       <svg viewBox="0 0 ${WIDTH} 54" preserveAspectRatio="none" role="img" aria-label="Score over the frames" onClick=${pick}>
-        <line x1="0" x2=${WIDTH} y1=${y(FLAGGED)} y2=${y(FLAGGED)} ...${limit} ...${thin} />
-        <path d=${path} fill="none" stroke="var(--accent)" stroke-width="1.5" ...${thin} />
-        <line x1=${now} x2=${now} y1="0" y2="54" stroke="var(--text)" ...${thin} />
+        <line class="rv-limit" x1="0" x2=${WIDTH} y1=${y(FLAGGED)} y2=${y(FLAGGED)} />
+        <path d=${path} />
+        <line x1=${now} x2=${now} y1="0" y2="54" />
       </svg>`;
   }
   show(review.$('.rv-timeline'), Curve);
