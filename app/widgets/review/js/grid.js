@@ -7,7 +7,7 @@ import { shownCase } from '../../../static/store.js';
 import { html, show } from '../../../static/view.js';
 import { inSight, layout, moved, Pages, Selection } from './grid_moves.js';
 import { bare, choice, press, remarks, sign, tagsIn } from './parts.js';
-import { rowName } from './reference.js';
+import { nameOf } from './reference.js';
 import { tagCases } from './tags.js';
 
 const REST = 90; // milliseconds without a scroll after which pictures are fetched
@@ -56,6 +56,7 @@ export class Grid {
     review.$('.rv-grid').hidden = !on;
     shownCase.value = on ? null : (review.detail?.id ?? null);
     review.redraw();
+    review.overview.draw();
     if (!on) return review.$('.rv-view').focus({ preventScroll: true });
     this.clear();
     await this.load();
@@ -339,7 +340,7 @@ function Tile({ grid, at, row }) {
     'data-now': at === grid.at ? '' : null,
   };
   if (!row) return html`<div ...${look}><span class="rv-picture" /></div>`;
-  const name = rowName(review, row);
+  const name = nameOf(review, row);
   const percentile = row.percentile != null && `${fixed(row.percentile, 1)} %`;
   const said = [name, row.decision || 'unread', percentile, row.flagged && 'flagged'].filter(Boolean).join(', ');
   const src = address(review, row, shape.tile);

@@ -46,12 +46,10 @@ export function moved(key, at, total, { columns }, rows) {
 
 /** The selected cases, by number; a range grows and shrinks from its anchor. */
 export class Selection {
-  constructor() {
-    /** @type {Set<number>} */
-    this.ids = new Set();
-    /** @type {{at: number, before: Set<number>} | null} start of a range, and the selection at that time */
-    this.anchor = null;
-  }
+  /** @type {Set<number>} */
+  ids = new Set();
+  /** @type {{at: number, before: Set<number>} | null} start of a range, and the selection at that time */
+  anchor = null;
 
   clear() {
     this.ids = new Set();

@@ -5,7 +5,7 @@ import { fixed } from '../../../static/format.js';
 import { button, html, show } from '../../../static/view.js';
 import { filters, NOTHING } from './list_filters.js';
 import { bare, DECISIONS, inMiddle, remarks, sign, tagsIn } from './parts.js';
-import { rowName } from './reference.js';
+import { nameOf } from './reference.js';
 import { SessionBar } from './session.js';
 
 /** @typedef {{row: Answers.WorklistRow, changes: import('@preact/signals').Signal<number>}} Held changes: redraws the row alone */
@@ -225,7 +225,7 @@ function Rows({ list }) {
  * @param {{review: ReviewView, held: Held, byScore: boolean, current: boolean, next: boolean}} props */
 function Row({ review, held: { row, changes }, byScore, current, next }) {
   changes.value; // if all properties are the same too, the row stays as it is
-  const name = rowName(review, row);
+  const name = nameOf(review, row);
   const column = `${byScore ? 'Score' : 'Percentile'}${row.flagged ? ', flagged' : ''}`;
   return html`
     <div class="rv-row ${row.flagged ? 'flagged' : ''}" role="listitem" tabindex="-1" data-id=${row.id}

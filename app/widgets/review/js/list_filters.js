@@ -70,12 +70,8 @@ export function Facets({ review }) {
   const menu = (title, key) => {
     const [, ...answers] = /** @type {HTMLSelectElement} */ ($(`.rv-filters [data-key=${key}]`)).options;
     const open = answers.filter(({ value }) => !covered(review) || !TELLING.includes(value));
-    return group(
-      title,
-      key,
-      open.map((one) => [one.value, one.text, one.title]),
-      'menu',
-    );
+    const chips = open.map(({ value, text, title: tip }) => /** @type {Answer} */ ([value, text, tip]));
+    return group(title, key, chips, 'menu');
   };
   const tags = overview.got?.tags || [];
   const known = tags.map(({ tag, cases }) => /** @type {Answer} */ ([tag, tag, `${tag}: ${cases}`]));
