@@ -3,13 +3,12 @@ import { get, idle } from '../../static/api.js';
 import { fill, finder } from '../../static/dom.js';
 import { shownCase, status } from '../../static/store.js';
 import { again, decide, step } from './js/decisions.js';
-import { detectors } from './js/detector_choice.js';
 import { allMarked, DRAWING, leave, save, snap, takeBox, takeNormal, takeTool } from './js/drawing.js';
 import { record } from './js/findings.js';
 import { frame } from './js/frame.js';
-import { actInGrid } from './js/grid_moves.js';
 import { helpSheet, Keys } from './js/keys.js';
 import { LAYOUTS } from './js/paint.js';
+import { DECISIONS } from './js/parts.js';
 import { reveal } from './js/reference.js';
 import { ReviewView } from './js/review_view.js';
 import { timeline } from './js/timeline.js';
@@ -19,9 +18,9 @@ const MASK_RING = /** @type {const} */ ({ outline: 'fill', fill: 'off', off: 'ou
 const REST = 2000; // milliseconds until an update that a busy reader's list refused is retried
 const NUDGE = 10; // steps of the threshold's slider for one key
 
-/** @param {ReviewView} review @returns {Record<string, () => unknown>} the actions on the picture, by name */
-function viewActs(review) {
-  const { view, show, display, threshold } = review;
+/** The actions of keys and buttons, by name. @param {ReviewView} review @returns {Record<string, () => unknown>} */
+function actionsOf(review) {
+  const { $, view, show, display, threshold, editor } = review;
   const zoom = (/** @type {number} */ factor) => view.zoomAt(view.pane.w / 2, view.pane.h / 2, factor);
   const turns = Object.entries(TURNS).map(([name, turn]) => {
     const act = () => {
@@ -34,6 +33,8 @@ function viewActs(review) {
   });
   return {
     ...Object.fromEntries(turns),
+    ...Object.fromEntries(DRAWING.map((name) => [name, () => takeTool(review, name)])),
+    ...Object.fromEntries(DECISIONS.map(([name]) => [name, () => decide(review, name)])),
     heat: () => display.set({ heat: !show.heat }),
     contour: () => review.toggleOutline(),
     mask: () => (review.waits ? reveal(review) : display.set({ mask: MASK_RING[show.mask] })),
@@ -60,20 +61,20 @@ function viewActs(review) {
       const next = () => runs[(runs.findIndex((r) => r.id === review.run) + 1) % runs.length].id;
       if (runs.length > 1) review.useRun(next);
     },
-  };
-}
-
-/** @param {ReviewView} review @returns {Record<string, () => unknown>} the actions on the case and its mask */
-function caseActs(review) {
-  const { editor } = review;
-  /** @type {Record<string, () => unknown>} */
-  const acts = {
     next: () => step(review),
     previous: () => step(review, { back: true }),
     unread: () => step(review, { unread: true }),
     save: () => save(review),
     undo: () => review.history.go('undo'),
     redo: () => review.history.go('redo'),
+    snap: () => snap(review),
+    box: () => takeBox(review),
+    finished: () => allMarked(review),
+    places: () => takeNormal(review),
+    tag: () => $('.rv-tagged input').focus(),
+    comment: () => $('.rv-comment').focus(),
+    grid: () => review.grid.show(!review.grid.on, true),
+    screen: () => (document.fullscreenElement ? document.exitFullscreen() : $('.rv-stage').requestFullscreen()),
     Enter: () => editor.points.length && editor.finish(),
     Escape: () => {
       if (review.dragged) review.dragged.toggle();
@@ -83,14 +84,6 @@ function caseActs(review) {
       review.redraw();
     },
   };
-  for (const name of /** @type {const} */ (['normal', 'abnormal', 'unsure'])) acts[name] = () => decide(review, name);
-  for (const name of DRAWING) acts[name] = () => takeTool(review, name);
-  acts.snap = () => snap(review);
-  acts.box = () => takeBox(review);
-  acts.finished = () => allMarked(review);
-  acts.places = () => takeNormal(review);
-  acts.tag = () => review.$('.rv-tagged input').focus();
-  return acts;
 }
 
 const DRAWS = [...DRAWING, 'snap', 'box', 'finished', 'places', 'save'];
@@ -104,37 +97,16 @@ function refusedInList({ setup }, name) {
   return places && !setup.trial.marks ? 'Readers mark no lesions in this trial.' : '';
 }
 
-/** A click on a button or a row returns the keyboard focus to the image; sliders, menus and text fields keep it. The
- * frame shows who has it.
- * @param {HTMLElement} root @param {{has: () => boolean, take: () => void}} viewer */
-function handBack(root, viewer) {
-  root.addEventListener('click', (event) => {
-    const target = event.target instanceof Element ? event.target : null;
-    if (event.detail && target?.closest('button, .rv-row') && !target.closest('dialog, form')) viewer.take();
-  });
-  const show = () =>
-    root.classList.toggle('rv-nokeys', !viewer.has() && !document.activeElement?.matches('input[type=range]'));
-  for (const name of ['focusin', 'focusout']) document.addEventListener(name, () => requestAnimationFrame(show));
-}
-
-/** @param {HTMLElement & {review?: ReviewView, idle?: typeof idle}} root @param {Page.Studio}
- * studio */
+/** @param {HTMLElement & {review?: ReviewView, idle?: typeof idle}} root @param {Page.Studio} studio */
 export async function mount(root, studio) {
   const $ = finder(root);
   fill(root, $('template').content);
   const review = new ReviewView(root, studio);
+  const stage = review.$('.rv-view');
   /** @type {Record<string, () => unknown>} */
-  const acts = {
-    ...viewActs(review),
-    ...caseActs(review),
-    comment: () => stage.comment.focus(),
-    help: () => help.open(),
-    screen: () => stage.screen(),
-    peak: () => peak(),
-    grid: () => review.grid.show(!review.grid.on, true),
-  };
+  const acts = { ...actionsOf(review), help: () => help.open(), peak: timeline(review) };
   const act = (/** @type {string} */ name) => {
-    if (actInGrid(review.grid, name)) return;
+    if (review.grid.act(name)) return;
     const unasked = refusedInList(review, name);
     if (unasked) return review.say(unasked);
     return name.startsWith('finding ') ? record(review, Number(name.slice(8))) : acts[name]?.();
@@ -146,9 +118,8 @@ export async function mount(root, studio) {
     (!help.element.open || Boolean(keys.waiting));
   const viewer = {
     // If nothing has the focus, the image has it.
-    has: () =>
-      !review.grid.on && (stage.stage.contains(document.activeElement) || document.activeElement === document.body),
-    take: () => (review.grid.on ? review.grid.box : stage.stage).focus({ preventScroll: true }),
+    has: () => !review.grid.on && (stage.contains(document.activeElement) || document.activeElement === document.body),
+    take: () => (review.grid.on ? review.grid.box : stage).focus({ preventScroll: true }),
     refuse: (/** @type {string} */ key) => {
       if (review.grid.on) return review.say('Decide on the image: press Enter to open the case.');
       const here = document.activeElement;
@@ -159,14 +130,17 @@ export async function mount(root, studio) {
   };
   /** @type {Keys} */
   const keys = new Keys(act, listening, viewer);
-  root.addEventListener('click', (/** @type {any} */ { target }) => {
+  root.addEventListener('click', (/** @type {any} */ { target, detail }) => {
     const { act: name } = target.closest('[data-act]')?.dataset || {};
     if (name) act(name);
+    // A click on a button or a row returns the focus to the image; sliders, menus and text fields keep it.
+    if (detail && target.closest('button, .rv-row') && !target.closest('dialog, form')) viewer.take();
   });
-  handBack(root, viewer);
-  const stage = frame(review, keys);
+  const marked = () =>
+    root.classList.toggle('rv-nokeys', !viewer.has() && !document.activeElement?.matches('input[type=range]'));
+  for (const name of ['focusin', 'focusout']) document.addEventListener(name, () => requestAnimationFrame(marked));
+  frame(review, keys);
   const help = helpSheet(review, keys);
-  const peak = timeline(review);
   review.empty();
   root.review = review; // for tests
   root.idle = idle;
@@ -202,7 +176,7 @@ export async function mount(root, studio) {
       return review.enqueue(() => review.open(study, review.detail?.id));
     if (changed) {
       review.setup.runs = answer.runs;
-      detectors(review);
+      review.redraw();
     }
     if (!wanted) return;
     if (!(await again(review))) {

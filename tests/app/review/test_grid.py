@@ -230,7 +230,7 @@ def test_a_blind_session_shows_pictures_alone(page, page_url):
         page.on("request", lambda r: asked.append(r.url) if "tile.webp" in r.url else None)
         enter(page, page_url, SESSIONS)
         show(page)
-        page.wait_for_function("document.querySelectorAll('.rv-tile img[src]').length === 6")
+        page.wait_for_function("[...document.images].filter(i => i.naturalWidth && i.closest('.rv-tile')).length === 6")
         assert asked and not any("run=" in url for url in asked), "no heat map is asked for"
         tile = page.locator(".rv-tile").first
         assert tile.locator(".rv-pct").inner_text() == "–" and tile.get_attribute("title").startswith("Case ")

@@ -1,6 +1,7 @@
 // Moving between cases: everything is fetched before anything changes, so that nothing jumps; the next cases are
 // fetched in advance.
 import { get } from '../../../static/api.js';
+import { shownCase } from '../../../static/store.js';
 import { prepare } from './drawing.js';
 import * as layers from './layers.js';
 import { masksShown, masksWait } from './reference.js';
@@ -10,8 +11,7 @@ export class CaseLoader {
   /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
-    /** @type {symbol | null} identifies the newest call of `enter`; older ones stop */
-    this.newest = null;
+    this.newest = /** @type {symbol | null} */ (null); // identifies the newest call of `enter`; older ones stop
   }
 
   /** Shows a case. @param {Answers.CaseDetail} detail @param {Answers.Ahead[]} [ahead]
@@ -37,24 +37,26 @@ export class CaseLoader {
     if (review.detail?.id !== detail.id) {
       review.editor.close();
       review.editor.tool = null;
-      review.put({ nearest: null });
+      review.nearest = null;
       review.ruler.clear();
       review.place.clear();
       review.view.turn = UPRIGHT;
       review.display.nextCase();
     }
     const waits = masksWait(review, detail);
-    review.showCase({ detail, picture, lesion, maskId: mask?.id || null, waits, roi });
+    const shown = { detail, picture, roi, lesion, maskId: mask?.id || null, waits };
+    Object.assign(review, shown, { other: null, otherId: null, coming: false });
+    shownCase.value = review.grid.on ? null : detail.id;
     review.display.dress({ heat, second });
     if (draft && !review.editor.mask) review.editor.reopen(draft);
     if (picture) review.view.setImage(picture.w, picture.h);
-    review.put({ since: performance.now() });
+    review.since = performance.now();
     review.display.newRange();
     review.threshold.settle();
-    review.list.mark(detail.id);
+    review.list.mark();
     review.redraw();
     await new Promise((done) => requestAnimationFrame(done));
-    review.put({ shownAt: performance.now() });
+    review.shownAt = performance.now();
     this.prefetch(ahead);
     prepare([detail.id, ...ahead.map((next) => next.id)]);
     this.fetchNearest();
@@ -104,7 +106,7 @@ export class CaseLoader {
     const { review } = this;
     const { detail, run } = review;
     if (!review.show.nearest || !detail || detail.blind || !run || review.nearest?.of === `${detail.id}/${run}`) return;
-    review.put({ nearest: null });
+    review.nearest = null;
     const stale = () => review.detail?.id !== detail.id || review.run !== run;
     const found = await get(`/api/case/${detail.id}/nearest`, { run });
     if (stale()) return;
@@ -113,7 +115,7 @@ export class CaseLoader {
     if (!first) return review.say('The study has no normal training images.');
     const picture = await layers.pictures.get(`${first.id}/${first.v}`, first).catch(() => null);
     if (stale() || !picture) return;
-    review.put({ nearest: { ...first, of: `${detail.id}/${run}`, picture } });
+    review.nearest = { ...first, of: `${detail.id}/${run}`, picture };
     review.redraw();
   }
 }

@@ -1,21 +1,28 @@
 // The choice of the detector whose results are shown.
-import { el, fill, options } from '../../../static/dom.js';
 import { day } from '../../../static/format.js';
-import { unscored } from '../../../static/plan.js';
-import { choice } from './parts.js';
+import { Unscored } from '../../../static/plan.js';
+import { reading } from '../../../static/store.js';
+import { button, html } from '../../../static/view.js';
 
-/** The buttons of the detectors, and a menu of older runs. @param {ReviewView} review */
-export function detectors(review) {
-  const row = review.$('.rv-detectors');
+/** The buttons of the detectors, and a menu of older runs. @param {{review: ReviewView}} props */
+export function Detectors({ review }) {
+  review.changes.value;
+  reading.value; // pressed before the layers of another run have arrived
   const runs = review.setup?.runs || [];
+  if (!runs.length) return html`<p class="dim unscored" role="status"><${Unscored} /></p>`;
   const first = runs.filter((r) => r.first);
   const rest = runs.filter((r) => !r.first);
-  const button = (/** @type {typeof runs[number]} */ { id, title, name }) =>
-    el('button', { type: 'button', 'data-key': id, title: `${name} (${id})` }, title);
-  const named = rest.map((r) => /** @type {const} */ ([r.id, `${r.name} · ${r.encoder || ''} · ${day(r.created)}`]));
-  const all = el('select', { 'aria-label': 'Another run', title: 'Another run' }, options([['', '…'], ...named]));
-  all.onchange = () => all.value && review.useRun(all.value);
-  all.value = rest.find((r) => r.id === review.run)?.id || '';
-  fill(row, runs.length ? [first.map(button), rest.length > 0 && all] : unscored());
-  choice(row, (id) => review.useRun(id))(review.run);
+  const press = (/** @type {Answers.ScoredRun} */ { id, title, name }) =>
+    button(title, () => review.useRun(id), { title: `${name} (${id})`, 'aria-pressed': id === review.run });
+  const words = (/** @type {Answers.ScoredRun} */ r) => `${r.name} · ${r.encoder || ''} · ${day(r.created)}`;
+  const pick = (/** @type {any} */ { target }) => target.value && review.useRun(target.value);
+  return html`${first.map(press)}
+    ${
+      rest.length > 0 &&
+      html`<select aria-label="Another run" title="Another run" onChange=${pick}
+        value=${rest.find((r) => r.id === review.run)?.id || ''}>
+        <option value="">…</option>
+        ${rest.map((r) => html`<option value=${r.id}>${words(r)}</option>`)}
+      </select>`
+    }`;
 }

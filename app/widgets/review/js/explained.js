@@ -1,25 +1,23 @@
 // The nearest-patch detector's comparison: the most abnormal patch of the case, and the normal patch most similar to it.
-import { effect } from '@preact/signals';
 import { get } from '../../../static/api.js';
-import { fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
 import { Answered } from '../../../static/store.js';
-import { dom } from '../../../static/view.js';
-import { endOf, inMiddle } from './parts.js';
+import { html, show } from '../../../static/view.js';
+import { bare, inMiddle } from './parts.js';
 
 const AROUND = 1.2; // margin shown on each side of a patch, as a fraction of its side
 
 /** A patch with its surroundings, cut out of an image by the SVG's view box.
  * @param {{id: number, v?: string, width: number, height: number}} image @param {Answers.Explained['box']} box in fractions of
- * the image @param {string} text @param {Page.Child} [caption] */
+ * the image @param {string} text @param {unknown} [caption] */
 function patch({ id, v, width, height }, [x0, y0, x1, y1], text, caption = text) {
   const [x, y, w, h] = [x0 * width, y0 * height, (x1 - x0) * width, (y1 - y0) * height];
   const side = Math.max(w, h) * (1 + 2 * AROUND);
   const left = Math.min(Math.max(0, x + w / 2 - side / 2), Math.max(0, width - side));
   const top = Math.min(Math.max(0, y + h / 2 - side / 2), Math.max(0, height - side));
-  return dom`<figure>
+  return html`<figure>
     <svg viewBox="${left} ${top} ${side} ${side}" role="img" aria-label=${text}>
-      <image href="/api/case/${id}/image.png${v ? `?v=${v}` : ''}" width=${width} height=${height} />
+      <image href="./api/case/${id}/image.png${v ? `?v=${v}` : ''}" width=${width} height=${height} />
       <rect x=${x} y=${y} width=${w} height=${h} />
     </svg>
     <figcaption class="dim" title=${text}>${caption}</figcaption>
@@ -36,7 +34,6 @@ function howFar({ distance, usual }) {
 
 /** Builds a panel that is shown with the nearest normal image. @param {ReviewView} review */
 export function explained(review) {
-  const element = review.$('.rv-explained');
   const found = new Answered(
     () => {
       review.changes.value;
@@ -44,26 +41,19 @@ export function explained(review) {
       const compares = setup?.runs.find((r) => r.id === run)?.compares;
       return show.nearest && detail && !detail.blind && compares ? `${detail.id}/${run}` : null;
     },
-    (key) => {
-      const [id, run] = key.split('/');
-      return get(`/api/case/${id}/explain`, { run });
-    },
+    () => get(`/api/case/${review.detail?.id}/explain`, { run: review.run }),
   );
-  effect(() => {
+  function Comparison() {
     const answer = found.value;
     const { detail } = review;
-    element.hidden = !answer?.ok;
-    if (!answer?.ok || !detail) return;
+    if (!answer?.ok || !detail) return null;
     const { id, width, height } = detail;
     const { name } = answer.case;
-    const caption = inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), endOf(name, 7));
-    fill(
-      element,
-      dom`<div class="rv-pair">
-          ${patch({ id, width, height }, answer.box, 'most abnormal')}
-          ${patch(answer.case, answer.there, name, caption)}
-        </div>
-        <p class="dim">${howFar(answer)}</p>`,
-    );
-  });
+    return html`<div class="rv-pair">
+        ${patch({ id, width, height }, answer.box, 'most abnormal')}
+        ${patch(answer.case, answer.there, name, inMiddle(bare(name), 7))}
+      </div>
+      <p class="dim">${howFar(answer)}</p>`;
+  }
+  show(review.$('.rv-explained'), Comparison);
 }

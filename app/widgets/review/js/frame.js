@@ -1,13 +1,13 @@
 // The frame of Review: toolbar, panes, and the bar with the three decisions.
-import { el, fill, finderOfAll } from '../../../static/dom.js';
+import { render } from 'preact';
+import { el, finderOfAll } from '../../../static/dom.js';
 import { label } from './keys.js';
 import { LAYOUTS } from './paint.js';
-import { choice, endOf, inMiddle, press } from './parts.js';
+import { choice, inMiddle, press } from './parts.js';
 import { nameOf } from './reference.js';
 import { gestures, inWords } from './view.js';
 
 const NO_SECOND = 'No second detector has scored this case';
-const CAPTIONS = { image: 'Image', mask: 'Lesion mask', nearest: 'Nearest normal training image' };
 
 /** Describes this reader's state of a case. @param {Answers.CaseDetail | null} detail */
 function standing(detail) {
@@ -30,7 +30,7 @@ export function frame(review, keys) {
   const buttons = finderOfAll($('.rv-decide'))('[data-act]');
   const layouts = choice($('.rv-layouts'), (key) => review.display.setLayout(key));
   judge.onclick = () => {
-    review.put({ adjudicating: !review.adjudicating });
+    review.adjudicating = !review.adjudicating;
     review.redraw();
   };
   rating.oninput = () => (rated.textContent = rating.value);
@@ -49,13 +49,12 @@ export function frame(review, keys) {
     }
     review.draw();
   }
-  const observer = new ResizeObserver(sized);
+  new ResizeObserver(sized).observe(panes);
 
   /** @param {string} kind @returns {import('./review_view.js').Pane} */
   function pane(kind) {
     const canvas = el('canvas', { tabindex: -1 });
-    const caption = el('span', { class: 'rv-caption' }, Reflect.get(CAPTIONS, kind) || '');
-    const box = el('div', { class: 'rv-pane' }, canvas, caption);
+    const caption = el('span', { class: 'rv-caption' });
     gestures(canvas, review.view, {
       tool: () => review.dragged || (review.editor.tool ? review.editor : null),
       windowing: (dx, dy) => {
@@ -68,34 +67,29 @@ export function frame(review, keys) {
         if (review.editor.tool) review.draw();
       },
     });
-    observer.observe(box);
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d', { willReadFrequently: true }));
-    return { kind, canvas, context, box, caption };
+    return { kind, canvas, context, caption };
   }
 
-  function captions() {
-    const titleOf = (/** @type {string | null | undefined} */ id) =>
-      review.setup?.runs.find((r) => r.id === id)?.title || '';
-    for (const { kind, caption } of review.panes) {
-      if (kind === 'overlay') {
-        const quiet = review.heat && review.show.contour && !review.outlines(review.heat);
-        const title = review.panes.length > 1 ? titleOf(review.run) : '';
-        const hint = quiet && `Not flagged: outline hidden (${label(keys.of('contour'))} shows it)`;
-        caption.textContent = [title, hint].filter(Boolean).join(' · ');
-      }
-      if (kind === 'nearest')
-        caption.textContent = review.nearest ? `Nearest normal: ${review.nearest.name}` : CAPTIONS.nearest;
-      if (kind === 'second')
-        caption.textContent = review.second ? titleOf(review.second.run) : review.heat ? NO_SECOND : '';
-    }
-  }
+  const titleOf = (/** @type {string | null} */ id) => review.setup?.runs.find((r) => r.id === id)?.title || '';
+  /** What stands on each kind of pane. @type {Record<string, () => string>} */
+  const captions = {
+    image: () => 'Image',
+    mask: () => 'Lesion mask',
+    nearest: () => (review.nearest ? `Nearest normal: ${review.nearest.name}` : 'Nearest normal training image'),
+    second: () => (review.second ? titleOf(review.second.run) : review.heat ? NO_SECOND : ''),
+    overlay: () => {
+      const quiet = review.heat && review.show.contour && !review.outlines(review.heat);
+      const title = review.panes.length > 1 ? titleOf(review.run) : '';
+      const hint = quiet && `Not flagged: outline hidden (${label(keys.of('contour'))} shows it)`;
+      return [title, hint].filter(Boolean).join(' · ');
+    },
+  };
 
   /** Arranges the panes anew. @param {string[]} kinds */
   function arrange(kinds) {
-    observer.disconnect();
-    review.put({ panes: kinds.map(pane) });
-    panes.replaceChildren(...review.panes.map((p) => p.box));
-    panes.dataset.count = String(kinds.length);
+    review.panes = kinds.map(pane);
+    panes.replaceChildren(...review.panes.map((p) => el('div', { class: 'rv-pane' }, p.canvas, p.caption)));
     sized();
   }
 
@@ -132,30 +126,27 @@ export function frame(review, keys) {
     layouts(show.layout);
     const kinds = [...LAYOUTS[show.layout], ...(show.nearest ? ['nearest'] : [])];
     if (String(kinds) !== String(review.panes.map(({ kind }) => kind))) arrange(kinds);
-    for (const { canvas } of review.panes) canvas.style.cursor = editor.tool || review.dragged ? 'crosshair' : 'grab';
+    for (const { kind, canvas, caption } of review.panes) {
+      canvas.style.cursor = editor.tool || review.dragged ? 'crosshair' : 'grab';
+      caption.textContent = captions[kind]();
+    }
     press($('[data-act=ruler]'), review.ruler.active);
     judge.hidden = !['adjudicator', 'administrator'].includes(setup?.rights.role || '');
     press(judge, review.adjudicating);
     const { text, last } = standing(detail);
     const name = detail ? nameOf(review, detail) : review.coming ? 'Loading…' : 'No case';
     panes.classList.toggle('rv-bare', !review.picture);
-    if (title.textContent !== name) fill(title, detail ? inMiddle(name, endOf(name)) : name);
+    render(detail ? inMiddle(name) : name, title);
     title.title = detail ? `${name}: ${detail.width} x ${detail.height} pixels, ${detail.bits} bits` : '';
     state.textContent = state.title = text;
     drafted.hidden = !detail || !review.drafts.cases.has(detail.id);
     decisionBar(last);
-    captions();
   });
-  review.put({
-    painted: () => {
-      const words = inWords(review.view.turn);
-      turned.hidden = !words;
-      if (turned.textContent !== words) turned.textContent = words;
-      $('.rv-zoom').textContent = review.picture
-        ? `${Math.round(100 * review.view.scale * (devicePixelRatio || 1))} %`
-        : '';
-    },
-  });
-  const screen = () => (document.fullscreenElement ? document.exitFullscreen() : $('.rv-stage').requestFullscreen());
-  return { stage, screen, comment };
+  review.painted = () => {
+    const words = inWords(review.view.turn);
+    turned.hidden = !words;
+    if (turned.textContent !== words) turned.textContent = words;
+    const scale = Math.round(100 * review.view.scale * (devicePixelRatio || 1));
+    $('.rv-zoom').textContent = review.picture ? `${scale} %` : '';
+  };
 }

@@ -1,17 +1,17 @@
 // The worklist as a grid of pictures, in place of image and panel. Only visible tiles exist, and their pictures are
 // fetched once scrolling stops.
 import { get } from '../../../static/api.js';
-import { el, fill } from '../../../static/dom.js';
-import { fixed } from '../../../static/format.js';
+import { submitted } from '../../../static/dialogs.js';
+import { clamp, fixed, plural } from '../../../static/format.js';
 import { shownCase } from '../../../static/store.js';
-import { dom } from '../../../static/view.js';
-import { clicked, enter, inSight, layout, Pages, pressed, reach, Selection, selectionBar } from './grid_moves.js';
-import { signs } from './list.js';
-import { MARK } from './parts.js';
-import { rowName } from './reference.js';
-import { chips, tagsOf } from './tags.js';
+import { html, show } from '../../../static/view.js';
+import { inSight, layout, moved, Pages, Selection } from './grid_moves.js';
+import { bare, choice, press, remarks, sign, tagsIn } from './parts.js';
+import { nameOf } from './reference.js';
+import { tagCases } from './tags.js';
 
 const REST = 90; // milliseconds without a scroll after which pictures are fetched
+const THROUGH = ['grid', 'help', 'heat']; // actions of the viewer that the grid has too
 const SIZES = { small: 132, medium: 184, large: 280 };
 
 export class Grid {
@@ -21,33 +21,30 @@ export class Grid {
     this.on = false;
     this.at = 0; // of the cursor
     this.nonce = Symbol('load');
-    /** @type {Promise<void> | undefined} */
-    this.loaded = undefined;
+    this.loaded = /** @type {Promise<void> | undefined} */ (undefined);
     this.resting = 0;
     this.list = ''; // the filters and the order of the current list
-    this.wanted = SIZES.medium;
+    this.size = /** @type {keyof typeof SIZES} */ ('medium');
     this.shape = layout(1, 1);
+    this.rested = [0, 0]; // the tiles that were visible when scrolling stopped: [first, one past the last]
     /** @type {Set<string>} addresses of pictures that the browser has */
     this.seen = new Set();
     this.selection = new Selection();
-    /** @type {Map<number, HTMLElement>} */
-    this.tiles = new Map();
     /** @type {Pages<Answers.WorklistRow>} */
     this.pages = new Pages(async (at, limit) => {
       const found = await get('/api/review/list', { ...review.list.params(), at, limit });
       return found.ok ? found.rows : null;
     });
     const { $ } = review;
-    this.element = $('.rv-grid');
-    this.none = $('.rv-grid > .rv-none');
     this.box = $('.rv-tiles');
-    this.space = $('.rv-space');
-    this.box.onscroll = () => this.draw();
-    this.box.onkeydown = (/** @type {KeyboardEvent} */ event) => pressed(this, event);
-    this.box.onclick = (/** @type {MouseEvent} */ event) => clicked(this, event);
-    this.box.ondblclick = (/** @type {MouseEvent} */ event) => !event.shiftKey && enter(this);
-    this.bar = selectionBar(this);
-    new ResizeObserver(() => this.sized()).observe(this.box);
+    this.box.onscroll = () => this.anew();
+    this.box.onkeydown = (/** @type {KeyboardEvent} */ event) => this.pressed(event);
+    this.box.onclick = (/** @type {MouseEvent} */ event) => this.clicked(event);
+    this.box.ondblclick = (/** @type {MouseEvent} */ event) => !event.shiftKey && this.enter();
+    $('.rv-chosen').onsubmit = submitted((given, form) => this.tag(given, form));
+    $('.rv-tag-none').onclick = () => this.deselect();
+    this.sizes = choice($('.rv-sizes'), (key) => this.resize(/** @type {keyof typeof SIZES} */ (key)));
+    new ResizeObserver(() => this.anew()).observe(this.box);
   }
 
   /** Shows the grid, or the viewer again. @param {boolean} on @param {boolean} [keep] whether to store the choice */
@@ -56,11 +53,12 @@ export class Grid {
     if (keep) review.display.set({ listing: on ? 'grid' : 'list' });
     if (this.on === on) return;
     this.on = on;
-    this.element.hidden = !on;
+    review.$('.rv-grid').hidden = !on;
     shownCase.value = on ? null : (review.detail?.id ?? null);
     review.redraw();
+    review.overview.draw();
     if (!on) return review.$('.rv-view').focus({ preventScroll: true });
-    this.pages.reset(0);
+    this.clear();
     await this.load();
     this.box.focus({ preventScroll: true });
   }
@@ -69,7 +67,7 @@ export class Grid {
   clear() {
     this.nonce = Symbol('load');
     this.pages.reset(0);
-    this.anew();
+    this.draw();
   }
 
   /** Reloads the list after a change of filters, order or study. The cursor stays with its case; at first it goes to
@@ -98,125 +96,220 @@ export class Grid {
     if (list !== this.list) this.selection.clear(); // of another list; a reloaded list keeps it
     this.list = list;
     this.pages.reset(overview.total);
-    this.none.hidden = overview.total > 0;
+    review.$('.rv-grid > .rv-none').hidden = overview.total > 0;
     this.at = Math.min(place?.ok ? (place.at ?? 0) : 0, Math.max(overview.total - 1, 0));
     await this.pages.ensure(this.at, this.at + 1);
     if (nonce !== this.nonce) return;
     this.anew();
-    reach(this, this.at, true);
+    this.reach(this.at, true);
   }
 
-  /** Redraws all tiles. */
+  /** Returns the visible tiles: [first, one past the last]. */
+  get sight() {
+    return inSight(this.shape, this.box.scrollTop, this.box.clientHeight, this.pages.total);
+  }
+
+  /** Lays out the tiles; once nothing has moved for a moment, their rows and pictures are fetched. */
   anew() {
-    for (const at of this.tiles.keys()) this.drop(at);
-    this.sized();
-    this.bar.reflect();
-  }
-
-  sized() {
     const { clientWidth, clientHeight } = this.box;
     if (!this.on || !clientWidth || !clientHeight) return;
     const style = getComputedStyle(this.box);
     const [left, right] = [style.paddingLeft, style.paddingRight].map(Number.parseFloat);
-    this.shape = layout(clientWidth - left - right, this.wanted);
-    const rows = Math.ceil(this.pages.total / this.shape.columns);
-    this.space.style.height = `${Math.max(0, rows * this.shape.row - this.shape.gap)}px`;
-    for (const [at, element] of this.tiles) this.lay(element, at);
+    this.shape = layout(clientWidth - left - right, SIZES[this.size]);
+    this.draw();
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => this.rest(), REST);
+  }
+
+  /** @param {keyof typeof SIZES} size */
+  resize(size) {
+    this.size = size;
+    this.anew();
+    this.reach(this.at, true);
+  }
+
+  /** Fetches rows and pictures of the visible tiles. */
+  async rest() {
+    const { nonce } = this;
+    const [first, last] = this.sight;
+    await this.pages.ensure(first, last);
+    if (nonce !== this.nonce) return;
+    this.rested = [first, last];
     this.draw();
   }
 
-  /** @param {'small' | 'medium' | 'large'} size */
-  resize(size) {
-    this.wanted = SIZES[size];
-    this.anew();
-    reach(this, this.at, true);
+  /** Shows tags that have changed. @param {number[]} _cases */
+  retagged(_cases) {
+    if (this.on) this.draw();
   }
 
-  /** @param {HTMLElement} element @param {number} at */
-  lay(element, at) {
-    const { columns, tile: width, picture, row, gap } = this.shape;
-    const x = (at % columns) * (width + gap);
-    Object.assign(element.style, {
-      transform: `translate(${x}px, ${Math.floor(at / columns) * row}px)`,
-      width: `${width}px`,
-      height: `${row - gap}px`,
-    });
-    element.style.setProperty('--picture', `${picture}px`);
-  }
-
-  /** Adds the tiles that have become visible, and removes the others. */
+  /** Draws the visible tiles; above them the cursor's position, and the number of selected cases and their tags. */
   draw() {
-    if (!this.on) return;
-    const [first, last] = inSight(this.shape, this.box.scrollTop, this.box.clientHeight, this.pages.total);
-    for (const at of this.tiles.keys()) if (at < first || at >= last) this.drop(at);
-    for (let at = first; at < last; at += 1) if (!this.tiles.has(at)) this.put(at);
-    clearTimeout(this.resting);
-    this.resting = setTimeout(() => this.rest(first, last), REST);
+    const { at, box, pages, review, selection } = this;
+    const { $ } = review;
+    const chosen = selection.ids.size;
+    show(box, Tiles, { grid: this });
+    box.setAttribute('aria-activedescendant', `rv-tile-${at}`);
+    $('.rv-where').textContent = pages.total ? `${at + 1} of ${pages.total}` : '';
+    $('.rv-chosen').hidden = !chosen;
+    $('.rv-hint').hidden = chosen > 0;
+    $('.rv-chosen b').textContent = `${chosen} selected`;
+    $('.rv-grid-heat').hidden = Boolean(review.setup?.blinded);
+    press($('.rv-grid-heat'), review.show.heat);
+    this.sizes(this.size);
+    review.overview.draw();
   }
 
-  /** Fetches rows and pictures of the visible tiles. @param {number} first @param {number} last */
-  async rest(first, last) {
-    const { nonce } = this;
-    const missing = () => [...this.tiles].filter(([, element]) => element.classList.contains('waits'));
-    if (missing().length) {
-      await this.pages.ensure(first, last);
-      if (nonce !== this.nonce) return;
-      for (const [at] of missing()) if (this.pages.row(at)) this.renew(at);
-    }
-    for (const image of this.space.querySelectorAll('img[data-src]')) {
-      const src = image.getAttribute('data-src') || '';
-      image.addEventListener('load', () => this.seen.add(src), { once: true });
-      image.setAttribute('src', src);
-      image.removeAttribute('data-src');
-    }
+  /** Moves the cursor to a tile and into view. @param {number} at @param {boolean} [middle] */
+  reach(at, middle = false) {
+    const { box, shape, pages } = this;
+    if (!pages.total) return;
+    this.at = clamp(at, 0, pages.total - 1);
+    const top = Math.floor(this.at / shape.columns) * shape.row;
+    const height = box.clientHeight;
+    if (middle) box.scrollTop = top - (height - shape.row) / 2;
+    else if (top < box.scrollTop) box.scrollTop = top;
+    else if (top + shape.row > box.scrollTop + height) box.scrollTop = top + shape.row - height;
+    this.anew();
+  }
+
+  /** Moves the cursor, which ends a range. @param {number} at @param {boolean} [middle] */
+  go(at, middle) {
+    this.selection.anchor = null;
+    this.reach(at, middle);
+  }
+
+  /** @param {number} from @param {number} to */
+  async extend(from, to) {
+    const { selection, pages, nonce } = this;
+    const start = selection.anchor?.at ?? from;
+    await pages.ensure(Math.min(start, to), Math.max(start, to) + 1);
+    if (nonce !== this.nonce) return;
+    selection.extend(from, to, (at) => pages.row(at)?.id);
+    this.reach(to);
   }
 
   /** @param {number} at */
-  put(at) {
+  toggle(at) {
     const row = this.pages.row(at);
-    const selected = Boolean(row && this.selection.ids.has(row.id));
-    const where = { at, total: this.pages.total, side: this.shape.tile, selected, now: at === this.at };
-    const element = tile(this.review, row, where);
-    const image = element.querySelector('img');
-    const src = image?.getAttribute('data-src') || '';
-    if (this.seen.has(src)) image?.setAttribute('src', src);
-    this.lay(element, at);
-    this.tiles.set(at, element);
-    this.space.append(element);
+    if (row) this.selection.toggle(row.id, at);
+    this.reach(at);
   }
 
-  /** Cancels the picture of a tile that is no longer visible. @param {number} at */
-  drop(at) {
-    const element = this.tiles.get(at);
-    element?.querySelector('img')?.removeAttribute('src');
-    element?.remove();
-    this.tiles.delete(at);
+  deselect() {
+    this.selection.clear();
+    this.draw();
   }
 
-  /** @param {number} at */
-  renew(at) {
-    if (!this.tiles.has(at)) return;
-    this.drop(at);
-    this.put(at);
+  /** Adds a tag to the selected cases, or removes it. @param {FormData} given @param {HTMLFormElement} form */
+  async tag(given, form) {
+    const { box, review, selection } = this;
+    const remove = given.has('remove');
+    const done = await tagCases(review, [...selection.ids], String(given.get('tag')), remove);
+    if (!done) return;
+    form.reset();
+    const what = remove ? `“${done.tag}” removed from` : `“${done.tag}” added to`;
+    review.say(`${what} ${plural(done.changed, 'case')}.`, 'good');
+    box.focus({ preventScroll: true });
   }
 
-  /** Updates tiles whose tags have changed. @param {number[]} ids */
-  retagged(ids) {
-    for (const at of [...this.tiles.keys()]) if (ids.includes(this.pages.row(at)?.id ?? 0)) this.renew(at);
-    if (this.on) this.rest(0, 0);
-  }
-
-  /** Marks the selection and the cursor without redrawing a tile. */
-  mark() {
-    for (const [at, element] of this.tiles) {
-      const row = this.pages.row(at);
-      element.setAttribute('aria-selected', String(Boolean(row && this.selection.ids.has(row.id))));
-      element.toggleAttribute('data-now', at === this.at);
+  /**
+   * Answers a question about the current list; repeated if the list was reloaded meanwhile, so that no key is lost.
+   * @template T @param {() => Promise<T>} ask @returns {Promise<T | null>} null: there is no such list now
+   */
+  async ofList(ask) {
+    const { study } = this.review;
+    while (this.on && this.review.study === study) {
+      await this.loaded;
+      const { nonce } = this;
+      const answer = await ask();
+      if (nonce === this.nonce) return answer;
     }
-    this.box.setAttribute('aria-activedescendant', `rv-tile-${this.at}`);
-    this.bar.reflect();
-    this.review.overview.mark();
+    return null;
   }
+
+  /** Opens the case under the cursor in the viewer. */
+  async enter() {
+    const { pages, review } = this;
+    await this.ofList(() => pages.ensure(this.at, this.at + 1)); // its rows may still be loading
+    const row = pages.row(this.at);
+    if (!row || !this.on) return;
+    this.show(false);
+    await review.goTo(row.id);
+  }
+
+  /** Goes to the next unread case after the cursor. */
+  async unread() {
+    const { review, pages } = this;
+    const params = () => ({ ...review.list.params(), case: pages.row(this.at)?.id, unread: 1 });
+    const found = await this.ofList(() => get('/api/review/place', params()));
+    if (!found) return;
+    if (!found.ok) return review.say(found.error, 'bad');
+    if (found.at === null) return review.say('Every case in this list is decided.');
+    this.go(found.at, true);
+  }
+
+  /** @param {KeyboardEvent} event */
+  pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const { shape, pages, box, at, selection } = this;
+    const to = moved(event.key, at, pages.total, shape, Math.floor(box.clientHeight / shape.row));
+    if (to !== null) {
+      if (event.shiftKey) this.extend(at, to);
+      else this.go(to);
+    } else if (event.key === 'Enter') this.enter();
+    else if (event.key === ' ' && event.shiftKey) this.toggle(at);
+    else if (event.key === ' ') this.unread();
+    else if (event.key.toLowerCase() === 't') {
+      if (!selection.ids.size) this.toggle(at);
+      this.review.$('.rv-chosen input').focus();
+    } else if (event.key === 'Escape' && selection.ids.size) this.deselect();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** @param {MouseEvent} event */
+  clicked(event) {
+    const target = event.target instanceof Element ? event.target : null;
+    const tile = target?.closest('.rv-tile');
+    if (!tile) return;
+    const at = Number(tile.getAttribute('data-at'));
+    if (event.shiftKey) this.extend(this.at, at);
+    else if (event.ctrlKey || event.metaKey || target?.hasAttribute('data-pick')) this.toggle(at);
+    else this.go(at);
+  }
+
+  /** Handles a key or a button of the viewer while the grid is shown; false: as in the viewer. @param {string} name */
+  act(name) {
+    if (!this.on || THROUGH.includes(name)) return false;
+    if (name === 'unread') this.unread();
+    else if (name === 'next') this.reach(this.at + 1);
+    else if (name === 'previous') this.reach(this.at - 1);
+    else if (name.length > 1 && name !== 'Enter' && name !== 'Escape')
+      this.review.say('Open the case first (Enter), then do this on the image.');
+    return true;
+  }
+}
+
+/** The tiles in sight, in a space as high as all of them. @param {{grid: Grid}} props */
+function Tiles({ grid }) {
+  const { shape, pages } = grid;
+  const { columns, tile, picture, row, gap } = shape;
+  const [first, last] = grid.sight;
+  const style = {
+    height: `${Math.max(0, Math.ceil(pages.total / columns) * row - gap)}px`,
+    paddingTop: `${(first / columns) * row}px`,
+    grid: `auto-flow ${row - gap}px / repeat(${columns}, ${tile}px)`,
+    gap: `${gap}px`,
+    '--picture': `${picture}px`,
+  };
+  const shown = Array.from({ length: last - first }, (_, i) => {
+    const at = first + i;
+    const one = pages.row(at);
+    return html`<${Tile} key=${one ? `case ${one.id}` : at} grid=${grid} at=${at} row=${one} />`;
+  });
+  return html`<div class="rv-space" role="presentation" style=${style}>${shown}</div>`;
 }
 
 // One tile: a small picture with its heat map, and the case's data from the list.
@@ -230,28 +323,37 @@ function address({ run, show }, row, side) {
   return `./api/case/${row.id}/tile.webp?size=${size}&v=${row.v}${heat}`;
 }
 
-/** @param {ReviewView} review @param {Answers.WorklistRow | undefined} row undefined while its page is loading @param {{at: number,
- * total: number, side: number, selected: boolean, now: boolean}} where */
-function tile(review, row, { at, total, side, selected, now }) {
-  const element = dom`
-    <div id="rv-tile-${at}" class="rv-tile${row?.flagged ? ' flagged' : ''}${row ? '' : ' waits'}" role="option"
-      aria-selected=${String(selected)} aria-posinset=${at + 1} aria-setsize=${total}
-      data-at=${at} data-id=${row?.id} data-now=${now} />`;
-  if (!row) return fill(element, el('span', { class: 'rv-picture' }));
-  const what = row.decision || 'unread';
-  const name = rowName(review, row);
-  const said = [name, what, row.percentile != null && `${fixed(row.percentile, 1)} %`, row.flagged && 'flagged'];
-  element.setAttribute('aria-label', said.filter(Boolean).join(', '));
-  element.title = name;
-  const content = dom`<span class="rv-picture">
-      <img data-src=${address(review, row, side)} alt="" decoding="async" draggable="false" />
+/** Cancels the picture of a tile that is no longer visible. @param {HTMLImageElement} image */
+const cancelled = (image) => () => image.removeAttribute('src');
+
+/** row: undefined while its page is loading. @param {{grid: Grid, at: number, row: Answers.WorklistRow | undefined}} props */
+function Tile({ grid, at, row }) {
+  const { review, pages, selection, shape, rested, seen } = grid;
+  const look = {
+    id: `rv-tile-${at}`,
+    class: `rv-tile ${row?.flagged ? 'flagged' : ''} ${row ? '' : 'waits'}`,
+    role: 'option',
+    'aria-selected': Boolean(row && selection.ids.has(row.id)),
+    'aria-posinset': at + 1,
+    'aria-setsize': pages.total,
+    'data-at': at,
+    'data-now': at === grid.at ? '' : null,
+  };
+  if (!row) return html`<div ...${look}><span class="rv-picture" /></div>`;
+  const name = nameOf(review, row);
+  const percentile = row.percentile != null && `${fixed(row.percentile, 1)} %`;
+  const said = [name, row.decision || 'unread', percentile, row.flagged && 'flagged'].filter(Boolean).join(', ');
+  const src = address(review, row, shape.tile);
+  const ready = seen.has(src) || (at >= rested[0] && at < rested[1]);
+  return html`<div ...${look} data-id=${row.id} aria-label=${said} title=${name}>
+    <span class="rv-picture">
+      <img src=${ready ? src : null} onLoad=${() => seen.add(src)} ref=${cancelled} alt="" decoding="async" draggable=${false} />
       <span class="rv-pick" data-pick title="Select (Shift+Space)" />
-      <span class="rv-mark ${what}" title=${what}>${row.decision && MARK[row.decision]}</span>
-      ${signs(review, row)}${chips(tagsOf(review, row, Boolean(row.decision)), 2)}
+      ${sign(row.decision)}${remarks(review, row)}${tagsIn(review, row)}
     </span>
     <span class="rv-caption-line">
-      <span class="rv-front">${name.replace(/\.[a-z]{2,5}$/i, '')}</span>
+      <span class="rv-front">${bare(name)}</span>
       <span class="rv-pct num" title=${row.flagged ? 'Flagged' : ''}>${fixed(row.percentile, 1)}</span>
-    </span>`;
-  return fill(element, content);
+    </span>
+  </div>`;
 }

@@ -10,6 +10,7 @@ import { nameOf } from './reference.js';
  * turned view). undo, redo: return false if refused, after a message; or words that replace those given.
  * @typedef {{words: string, case?: number, kind?: string, passing?: boolean,
  *   undo: () => unknown, redo: () => unknown}} Act
+ * @typedef {Act & {at: number, name: string}} Done
  */
 
 const AT_ONCE = 1200; // milliseconds within which two changes are merged
@@ -21,9 +22,9 @@ export class History {
   /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
-    /** @type {(Act & {at: number, name: string})[]} */
+    /** @type {Done[]} */
     this.done = [];
-    /** @type {(Act & {at: number, name: string})[]} the action undone last is at the end */
+    /** @type {Done[]} the action undone last is at the end */
     this.undone = [];
     this.list = el('ol', { class: 'rv-done' });
     this.element = el('details', {}, el('summary', {}, el('h3', {}, 'History')), this.list);
@@ -100,7 +101,7 @@ export class History {
 
   reflect() {
     const { done, undone } = this;
-    const row = (/** @type {Act & {name: string}} */ act, /** @type {'undo' | 'redo'} */ which, times = 1) => dom`
+    const row = (/** @type {Done} */ act, /** @type {'undo' | 'redo'} */ which, times = 1) => dom`
       <li class=${which}>
         <button type="button" title="${which === 'undo' ? 'Undo' : 'Redo'} up to here" onclick=${() => this.go(which, times)}>
           ${act.words}<span class="dim">${act.name}</span>

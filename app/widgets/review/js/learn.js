@@ -6,7 +6,6 @@ import { fixed, moment, plural } from '../../../static/format.js';
 import { keep, kept } from '../../../static/kept.js';
 import { about, GOAL, underWay } from '../../../static/plan.js';
 import { dom } from '../../../static/view.js';
-import { detectors } from './detector_choice.js';
 import * as layers from './layers.js';
 import { sketch } from './paint.js';
 import { button } from './parts.js';
@@ -53,40 +52,44 @@ function shownOf([newest, ...earlier]) {
   return before || newest;
 }
 
-/** Shows the progress, the result, or both while the encoder is fine-tuned. may: whether the reader may adopt it for all.
- * @param {Answers.LearntRun} run @param {boolean} adopted @param {boolean} may @param {Record<'stop' | 'read' | 'beside' | 'adopt', () => void>} act
- * @param {HTMLElement | null} picture */
-function latest(run, adopted, may, act, picture) {
-  const { job } = run;
+/** Shows the progress, the result, or both while the encoder is fine-tuned.
+ * @param {ReviewView} review @param {Answers.LearntRun} run @param {(work: Promise<unknown>) => void} act
+ * @param {(beside: boolean, id?: number) => void} read shows the new detector, on its own or beside the old one */
+function latest(review, run, act, read) {
+  const { setup, study } = review;
+  const { job, comparison: found } = run;
   const going = job && underWay(job.status);
+  const adopted = Boolean(setup?.runs.find((r) => r.id === run.id)?.adopted);
+  const change = () => api(`/api/learn/${study}/adopt`, { run: adopted ? '' : run.id }).then(() => renew(review));
+  const picture = found?.pictured.length ? beforeAfter(review, found, (id) => read(true, id)) : null;
   const title = `${run.name}, ${moment(run.created)}`;
   const halted = run.status !== 'done' && (job?.error || job?.message || `The run is ${run.status}.`);
   const why = adopted
     ? 'Shows the old detector first again; this one stays in the list'
     : 'All readers of the study see it first; one click brings the old one back';
   const adopting = () =>
-    may
-      ? button(adopted ? 'Roll back' : 'Adopt', why, act.adopt, { 'aria-pressed': String(adopted) })
+    setup?.rights.administer
+      ? button(adopted ? 'Roll back' : 'Adopt', why, () => act(change()), { 'aria-pressed': String(adopted) })
       : el('p', { class: 'dim' }, adopted ? FIRST : 'An administrator can adopt it for all readers.');
   const progress = () => dom`
     <p role="status">${job?.status === 'queued' ? 'Waiting in the queue' : job?.message}</p>
-    ${run.comparison && el('p', { class: 'dim' }, 'Learning goes on. If fine-tuning helps, its result replaces this one here.')}
+    ${found && el('p', { class: 'dim' }, 'Learning goes on. If fine-tuning helps, its result replaces this one here.')}
     <progress max="1" value=${job?.share} aria-label="Learning" />
-    ${action('Stop', act.stop, { class: 'danger' })}`;
+    ${action('Stop', () => act(api(`/api/training/run/${run.id}/cancel`, {})), { class: 'danger' })}`;
   const result = () => dom`
     ${run.headline && el('p', { class: 'dim' }, title)}
     ${comparison(run, picture) || el('p', { class: 'rv-learn-words' }, halted || 'There is no comparison.')}
     ${run.fault && el('p', { class: 'warn' }, run.fault)}
     ${
-      run.comparison && [
-        action('Use the new detector', act.read),
-        button('Side by side', 'Shows both maps side by side', act.beside),
+      found && [
+        action('Use the new detector', () => read(false)),
+        button('Side by side', 'Shows both maps side by side', () => read(true)),
         adopting(),
       ]
     }`;
   return dom`<section class="rv-learnt" aria-label="Last learning">
     <h3>${run.headline || title}</h3>
-    ${(!going || run.comparison) && result()}
+    ${(!going || found) && result()}
     ${going && progress()}
   </section>`;
 }
@@ -102,37 +105,32 @@ function offer(found) {
 async function open(review) {
   const { study } = review;
   if (!study) return;
-  let waits = false; // for the learning in progress
-  const quiet = review.studio.on('status', () => waits && show());
+  const going = () => underWay(now && shownOf(now.learnt)?.job?.status);
+  const quiet = review.studio.on('status', () => going() && show());
   const offered = el('p', {});
-  const time = el('span', { class: 'dim' });
-  const fits = el('select', { 'aria-label': 'Start from', onchange: () => timed() });
+  const fits = el('select', { 'aria-label': 'Start from' });
   const last = el('div', {});
   const learn = () => act(api(`/api/learn/${study}`, { fit: fits.value }));
   const start = action('Learn', learn, { class: 'main' });
-  /** @type {Answers.Learning | null} */
-  let now = null;
-  const timed = () => {
-    const takes = now?.fits.find((f) => f.id === fits.value)?.seconds;
-    fill(time, takes ? `Takes ${about(takes)}.` : '');
-  };
+  let drawn = ''; // what the last learning is drawn from
+  let now = /** @type {Answers.Learning | null} */ (null);
   const show = async () => {
     const found = await get(`/api/learn/${study}`);
     if (!found.ok) return review.say(found.error, 'bad');
     if (!now) {
-      fill(fits, options(found.fits.map((f) => [f.id, `${f.title} · ${f.name}`])));
+      const takes = (/** @type {Answers.LearnFit} */ f) => (f.seconds ? ` · ${about(f.seconds)}` : '');
+      fill(fits, options(found.fits.map((f) => [f.id, `${f.title} · ${f.name}${takes(f)}`])));
       if (review.run && found.fits.some((f) => f.id === review.run)) fits.value = review.run;
     }
     const run = shownOf(found.learnt);
     const before = now && shownOf(now.learnt);
     now = found;
-    timed();
-    const going = underWay(run?.job?.status);
     fill(offered, offer(found));
-    fits.disabled = start.disabled = going || found.patients < found.least || !found.fits.length;
-    if (JSON.stringify(run) !== JSON.stringify(before)) fill(last, run && section(run));
-    if (before && run?.comparison && (before.id !== run.id || !before.comparison)) await renew(review, study);
-    waits = going;
+    fits.disabled = start.disabled = going() || found.patients < found.least || !found.fits.length;
+    if (before && run?.comparison && (before.id !== run.id || !before.comparison)) await renew(review);
+    const state = JSON.stringify([run, review.setup?.runs]);
+    if (state !== drawn) fill(last, run && latest(review, run, act, (beside, id) => read(run, beside, id)));
+    drawn = state;
   };
   /** @param {Promise<unknown>} work */
   const act = async (work) => {
@@ -140,47 +138,32 @@ async function open(review) {
     await orToast(work);
     await show();
   };
-  const isAdopted = (/** @type {string} */ run) => Boolean(review.setup?.runs.find((r) => r.id === run)?.adopted);
-  const read = async (/** @type {Answers.LearntRun} */ run, beside = false, id = review.detail?.id) => {
+  /** @param {Answers.LearntRun} run @param {boolean} beside */
+  const read = async (run, beside, id = review.detail?.id) => {
     dialog.close();
-    await renew(review, study);
-    review.put({ beside: beside ? run.base : null });
+    await renew(review);
+    review.beside = beside ? run.base : null;
     await review.useRun(run.id);
     if (beside) await review.display.setLayout('compare');
     if (id && id !== review.detail?.id) await review.goTo(id);
-  };
-  const adopt = async (/** @type {Answers.LearntRun} */ run) => {
-    await act(api(`/api/learn/${study}/adopt`, { run: isAdopted(run.id) ? '' : run.id }));
-    await renew(review, study);
-    fill(last, section(run));
-  };
-  const acts = (/** @type {Answers.LearntRun} */ run) => ({
-    stop: () => act(api(`/api/training/run/${run.id}/cancel`, {})),
-    read: () => read(run),
-    beside: () => read(run, true),
-    adopt: () => adopt(run),
-  });
-  const section = (/** @type {Answers.LearntRun} */ run) => {
-    const found = run.comparison;
-    const picture = found?.pictured.length ? beforeAfter(review, found, (id) => read(run, true, id)) : null;
-    return latest(run, isAdopted(run.id), Boolean(review.setup?.rights.administer), acts(run), picture);
   };
   await show();
   if (!now) return quiet();
   const content = dom`<h2>Learn from marks</h2>
     ${last}${offered}
     <p class="dim">${RULE}</p>
-    <label>Start from${fits}</label>${time}
+    <label>Start from${fits}</label>
     <menu>${action('Close', () => dialog.close(), { class: 'plain' })}${start}</menu>`;
   const dialog = sheet('rv-over rv-learn', content, quiet);
 }
 
-/** Updates the list of detectors; the current one stays. @param {ReviewView} review @param {string} study */
-async function renew(review, study) {
+/** Updates the list of detectors; the current one stays. @param {ReviewView} review */
+async function renew(review) {
+  const { study } = review;
   const setup = await get('/api/review/open', { study });
   if (!setup.ok || review.study !== study || !review.setup) return;
   review.setup.runs = setup.runs;
-  detectors(review);
+  review.redraw();
 }
 
 const PUT_AWAY = 'pmsacl.offers'; // learning offers dismissed in this browser, by study
@@ -240,11 +223,10 @@ export function learnOffer(review) {
       line(run.id, el('b', {}, run.headline), compare);
     }
   };
-  const marked = () => {
+  review.marked = () => {
     clearTimeout(due);
     due = setTimeout(look, 500);
   };
-  review.put({ marked });
   review.$('.rv-learn-open').onclick = show;
 }
 

@@ -1,22 +1,17 @@
 // The worklist: rows are fetched page by page as the reader scrolls; the server orders and filters.
-
+import { signal } from '@preact/signals';
 import { get } from '../../../static/api.js';
-import { action, el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
-import { dom } from '../../../static/view.js';
+import { button, html, show } from '../../../static/view.js';
 import { filters, NOTHING } from './list_filters.js';
-import { endOf, inMiddle, MARK } from './parts.js';
-import { rowName } from './reference.js';
-import { sessionBar } from './session.js';
-import { chips, tagsOf } from './tags.js';
+import { bare, DECISIONS, inMiddle, remarks, sign, tagsIn } from './parts.js';
+import { nameOf } from './reference.js';
+import { SessionBar } from './session.js';
+
+/** @typedef {{row: Answers.WorklistRow, changes: import('@preact/signals').Signal<number>}} Held changes: redraws the row alone */
 
 const NONE = 'This study has no test cases yet.';
-
-/** Signs of an unsaved drawing and of readers who differ. @param {ReviewView} review @param {Answers.WorklistRow} row */
-export const signs = (review, row) => [
-  review.drafts.cases.has(row.id) && el('span', { class: 'rv-draft', title: 'Unsaved drawing' }, '✎'),
-  (row.disagreement || 0) > 0 && el('span', { class: 'rv-differ', title: 'Readers differ' }, '≠'),
-];
+const SKELETON = Array.from({ length: 8 }, () => html`<div class="rv-row skeleton"><span /><span /></div>`);
 
 /** Says whether more than half of the rows are above all held-out normals. @param {Answers.WorklistRow[]} rows */
 export function alike(rows) {
@@ -29,27 +24,24 @@ export class Worklist {
   /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
-    /** @type {Map<number, {row: Answers.WorklistRow, element: HTMLElement}>} */
+    /** @type {Map<number, Held>} */
     this.rows = new Map();
+    this.none = ''; // why there are no rows; empty while they are coming
     /** @type {import('./list_filters.js').Asked} */
     this.asked = { ...NOTHING };
-    /** @type {Answers.Counts | null} */
-    this.counts = null;
-    /** @type {unknown[] | null} start of the next page, or null */
-    this.cursor = null;
+    this.counts = /** @type {Answers.Counts | null} */ (null);
+    this.cursor = /** @type {unknown[] | null} */ (null); // start of the next page
     this.loading = false;
     this.byScore = false; // percentiles do not distinguish the rows
     this.nonce = Symbol('load');
-    /** @type {symbol | null} identifies the newest request for the counts, until it is answered */
-    this.counting = null;
-    const { $ } = review;
+    this.counting = /** @type {symbol | null} */ (null); // the newest request for the counts, until it is answered
+    this.changes = signal(0); // of the counts and the drafts
     this.filters = filters(review, this.asked, (values) => this.change(values));
-    this.box = $('.rv-rows');
-    this.bar = $('.rv-bar');
-    this.tally = $('.rv-tally');
+    this.box = review.$('.rv-rows');
+    show(review.$('.rv-session'), SessionBar, { list: this });
+    show(review.$('.rv-tally'), Tally, { list: this });
     this.box.onscroll = () => this.more();
     this.box.onclick = () => this.box.blur(); // a click opens the case and gives the keys to it
-    this.session = sessionBar(review);
   }
 
   params() {
@@ -60,38 +52,33 @@ export class Worklist {
    * @param {Partial<import('./list_filters.js').Asked>} values */
   change(values) {
     Object.assign(this.asked, values);
-    this.filters.reflect();
+    this.draw();
     return this.review.enqueue(() => this.load());
   }
 
   async load() {
     const nonce = (this.nonce = Symbol('load'));
-    this.filters.blind(Boolean(this.review.setup?.blinded || this.review.setup?.session));
-    this.session.show();
+    this.draw();
     const [list, counts] = await this.fetched();
     if (nonce !== this.nonce) return;
     if (!list.ok) return this.review.say(list.error, 'bad');
     this.take(list, counts);
-    return list.rows;
   }
 
   fetched() {
     return Promise.all([get('/api/review/list', this.params()), get('/api/review/counts', this.params())]);
   }
 
-  /** @param {{rows: Answers.WorklistRow[], cursor: unknown[] | null}} list @param {{ok: false} | ({ok: true} & Answers.Counts)} counts */
+  /** @param {Answers.Worklist} list @param {Page.Answer<Answers.Counts>} counts */
   take(list, counts) {
-    this.rows.clear();
-    this.box.replaceChildren();
-    this.box.scrollTop = 0;
-    this.cursor = list.cursor;
-    this.byScore = alike(list.rows);
-    this.add(list.rows);
     const { sort: _, desc: __, ...filtered } = this.asked;
-    if (!list.rows.length) this.refuse(Object.values(filtered).some(Boolean) ? 'No case matches these filters.' : NONE);
+    this.none = Object.values(filtered).some(Boolean) ? 'No case matches these filters.' : NONE;
+    this.rows.clear();
+    this.byScore = alike(list.rows);
     this.counts = counts.ok ? counts : null;
-    this.showCounts();
-    this.mark(this.review.detail?.id);
+    this.add(list);
+    this.box.scrollTop = 0;
+    this.mark();
     if (this.review.grid.on) this.review.grid.load();
     else this.review.overview.later();
   }
@@ -103,25 +90,26 @@ export class Worklist {
       JSON.stringify([r.id, r.decision, r.score, r.flagged, r.disagreement]);
     const { box, rows } = this;
     const { scrollTop } = box;
-    const held = [...rows.values()].map(({ row }) => said(row));
+    const held = Array.from(rows.values(), ({ row }) => said(row));
     const news = list.rows.filter((row, i) => said(row) !== held[i]);
     const whole = !list.cursor || rows.size <= list.rows.length; // a reader who has scrolled down keeps the rows
     if (whole && (news.length || rows.size > list.rows.length)) this.take(list, counts);
     else {
       for (const row of news) {
-        const { element } = rows.get(row.id) || {};
-        if (element) rows.set(row.id, { row, element });
+        const one = rows.get(row.id);
+        if (one) one.row = row;
         this.renew(row.id);
       }
       this.counts = counts;
-      this.showCounts();
+      this.draw();
     }
     box.scrollTop = scrollTop;
   }
 
   /** Shows why there is no list. @param {string} why */
   refuse(why) {
-    fill(this.box, el('p', { class: 'dim rv-none' }, why));
+    this.none = why;
+    this.draw();
   }
 
   /** Shows empty rows until the next list arrives. */
@@ -129,45 +117,15 @@ export class Worklist {
     this.nonce = Symbol('load');
     this.rows.clear();
     this.counts = null;
-    fill(this.tally);
-    const empty = Array.from({ length: 8 }, () => dom`<div class="rv-row skeleton"><span /><span /></div>`);
-    fill(this.box, empty);
+    this.none = '';
+    this.draw();
   }
 
-  /** @param {Answers.WorklistRow[]} rows */
-  add(rows) {
-    for (const row of rows) {
-      const element = this.draw(row);
-      this.rows.set(row.id, { row, element });
-      this.box.append(element);
-    }
-  }
-
-  /** @param {Answers.WorklistRow} row */
-  draw(row) {
-    const { review, byScore } = this;
-    const what = row.decision || 'unread';
-    const name = rowName(review, row);
-    const column = `${byScore ? 'Score' : 'Percentile'}${row.flagged ? ', flagged' : ''}`;
-    return dom`
-      <div class="rv-row ${row.flagged ? 'flagged' : ''}" role="listitem" tabIndex="-1" data-id=${row.id}
-        title=${row.why ? `${name}: ${row.why}` : name} onclick=${() => review.goTo(row.id)}>
-        <img src=${`/api/case/${row.id}/thumb.png?size=80&v=${row.v}`} width="40" height="34" loading="lazy" alt="" decoding="async" />
-        <span class="rv-what">
-          <span class="rv-name">${inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), endOf(name, 7))}</span>
-          ${chips(tagsOf(review, row, Boolean(row.decision)), 2)}
-          ${row.why && el('span', { class: 'dim' }, row.why)}
-        </span>
-        <span class="rv-pct num" title=${column}>${this.figure(row)}</span>
-        <span class="rv-mark ${what}" title=${what}>${row.decision && MARK[row.decision]}</span>
-        ${signs(review, row)}
-      </div>`;
-  }
-
-  /** Returns the percentile, or the score if most rows have the same percentile, above all held-out normals.
-   * @param {Answers.WorklistRow} row */
-  figure({ score, percentile }) {
-    return this.byScore ? fixed(score, 2) : fixed(percentile, 1);
+  /** @param {Answers.Worklist} list its next page */
+  add({ rows, cursor }) {
+    for (const row of rows) this.rows.set(row.id, { row, changes: signal(0) });
+    this.cursor = cursor;
+    this.draw();
   }
 
   /** Fetches the counts of decisions again: the earlier decision on a case outside the loaded rows is unknown. */
@@ -179,57 +137,51 @@ export class Worklist {
     this.counting = null;
     if (nonce !== this.nonce || !counts.ok) return;
     this.counts = counts;
-    this.showCounts();
+    this.draw();
   }
 
   /** Applies a decision to its row and the counts; nothing else moves.
    * @param {number} id @param {Answers.Decision | null} decision @param {Partial<Answers.WorklistRow>} [extra] */
   decided(id, decision, extra = {}) {
-    const held = this.rows.get(id);
+    const { counts, rows } = this;
+    const held = rows.get(id);
     if (held) {
       const before = held.row.decision;
       Object.assign(held.row, extra, { decision });
       this.renew(id);
-      if (this.counts && before !== decision) {
-        if (before) this.counts[before] -= 1;
-        else this.counts.read += 1;
-        if (decision) this.counts[decision] += 1;
-        else this.counts.read -= 1;
-        this.counts.unread = this.counts.total - this.counts.read;
-        this.showCounts();
+      if (counts) {
+        counts[before ?? 'unread'] -= 1;
+        counts[decision ?? 'unread'] += 1;
+        counts.read = counts.total - counts.unread;
       }
     }
     if (!held || this.counting) this.recount(); // a pending answer may be older than this decision
-    this.mark(this.review.detail?.id);
+    this.mark();
   }
 
-  /** Redraws a row whose case got or lost a draft. @param {number} id */
+  /** Redraws a row whose case has changed, and the number of drafts. @param {number} id */
   renew(id) {
     const held = this.rows.get(id);
-    if (held) {
-      const element = this.draw(held.row);
-      held.element.replaceWith(element);
-      held.element = element;
-      if (id === this.review.detail?.id) element.setAttribute('aria-current', 'true');
-    }
-    this.showCounts();
+    if (held) held.changes.value += 1;
+    this.changes.value += 1;
   }
 
-  showCounts() {
-    if (!this.counts) return;
-    tally(this);
-    this.session.show();
+  /** Draws the list and what is above it. */
+  draw() {
+    const { review, counts } = this;
+    this.changes.value += 1;
+    review.$('.rv-bar').style.setProperty('--done', `${(100 * (counts?.read ?? 0)) / (counts?.total || 1)}%`);
+    this.filters();
+    show(this.box, Rows, { list: this });
+    review.overview.draw();
   }
 
-  /** @param {number | undefined} id the case on screen */
-  mark(id) {
-    this.box.querySelector('[aria-current]')?.removeAttribute('aria-current');
-    const held = id === undefined ? null : this.rows.get(id);
-    this.review.overview.mark();
-    markNext(this.box, this.rows.values(), id, !this.cursor);
-    if (!held) return;
-    held.element.setAttribute('aria-current', 'true');
-    held.element.scrollIntoView({ block: 'nearest' });
+  /** Marks the case on screen, in sight, and the row that Space goes to. */
+  mark() {
+    this.draw();
+    const now = this.box.querySelector('[aria-current]');
+    if (!now) return;
+    now.scrollIntoView({ block: 'nearest' });
     this.more();
   }
 
@@ -240,18 +192,12 @@ export class Worklist {
     const nonce = this.nonce;
     const list = await get('/api/review/list', { ...this.params(), cursor: JSON.stringify(this.cursor) });
     this.loading = false;
-    if (nonce !== this.nonce || !list.ok) return;
-    this.cursor = list.cursor;
-    this.add(list.rows);
+    if (nonce === this.nonce && list.ok) this.add(list);
   }
 }
 
-// The row that Space goes to from the case on screen.
-/** @typedef {{row: {id: number, decision?: string | null}, element: HTMLElement}} Held */
-
-/**
- * Returns the next unread row, else (if `whole`) the first unread one, or null.
- * @template {Pick<Held, 'row'>} H
+/** Returns the next unread row, else (if `whole`) the first unread one, or null: where Space goes from the case on screen.
+ * @template {{row: {id: number, decision?: string | null}}} H
  * @param {Iterable<H>} rows in the list's order
  * @param {number | undefined} id of the case on screen
  * @param {boolean} whole whether every row of the list has been fetched
@@ -264,35 +210,47 @@ export function nextUnread(rows, id, whole) {
   return all.slice(at + 1).find(unread) || (whole && all.slice(0, Math.max(at, 0)).find(unread)) || null;
 }
 
-/** @param {HTMLElement} box of the rows @param {Iterable<Held>} rows @param {number | undefined} id @param {boolean} whole */
-function markNext(box, rows, id, whole) {
-  box.querySelector('.rv-next')?.classList.remove('rv-next');
-  const mark = nextUnread(rows, id, whole)?.element.querySelector('.rv-mark');
-  mark?.classList.add('rv-next');
-  mark?.setAttribute('title', 'unread, the next one (Space)');
+/** @param {{list: Worklist}} props */
+function Rows({ list }) {
+  const { rows, review, cursor, byScore, none } = list;
+  if (!rows.size) return none ? html`<p class="dim rv-none">${none}</p>` : SKELETON;
+  const now = review.detail?.id;
+  const next = nextUnread(rows.values(), now, !cursor);
+  const row = (/** @type {Held} */ held) => html`<${Row} key=${held.row.id} review=${review} held=${held}
+    byScore=${byScore} current=${held.row.id === now} next=${held === next} />`;
+  return Array.from(rows.values(), row);
 }
 
-// Above the worklist: the counts of decisions, and unsaved drawings.
-
-/** @param {Worklist} list */
-function tally(list) {
-  const c = list.counts;
-  if (!c) return;
-  const mark = (/** @type {Answers.Decision} */ name) => [
-    el('span', { class: `rv-mark ${name}`, title: name }, MARK[name]),
-    String(c[name]),
-  ];
-  const marks = [mark('normal'), mark('abnormal'), mark('unsure')];
-  fill(list.tally, el('b', {}, `${c.read} of ${c.total} read`), draftsButton(list.review), marks);
-  list.bar.style.setProperty('--done', c.total ? `${(100 * c.read) / c.total}%` : '0%');
+/** byScore: the score is shown, because most rows have the same percentile, above all held-out normals.
+ * @param {{review: ReviewView, held: Held, byScore: boolean, current: boolean, next: boolean}} props */
+function Row({ review, held: { row, changes }, byScore, current, next }) {
+  changes.value; // if all properties are the same too, the row stays as it is
+  const name = nameOf(review, row);
+  const column = `${byScore ? 'Score' : 'Percentile'}${row.flagged ? ', flagged' : ''}`;
+  return html`
+    <div class="rv-row ${row.flagged ? 'flagged' : ''}" role="listitem" tabindex="-1" data-id=${row.id}
+      aria-current=${current ? 'true' : null} title=${row.why ? `${name}: ${row.why}` : name} onClick=${() => review.goTo(row.id)}>
+      <img src="./api/case/${row.id}/thumb.png?size=80&v=${row.v}" width="40" height="34" loading="lazy" alt="" decoding="async" />
+      <span class="rv-what">
+        <span class="rv-name">${inMiddle(bare(name), 7)}</span>
+        ${tagsIn(review, row)}
+        ${row.why && html`<span class="dim">${row.why}</span>`}
+      </span>
+      <span class="rv-pct num" title=${column}>${byScore ? fixed(row.score, 2) : fixed(row.percentile, 1)}</span>
+      ${sign(row.decision, next)}
+      ${remarks(review, row)}
+    </div>`;
 }
 
-/** Shows the number of unsaved drawings, and a button to the next one. @param {ReviewView} review */
-function draftsButton(review) {
+/** Above the rows: the counts of decisions, and unsaved drawings, with a button to the next one. @param {{list: Worklist}} props */
+function Tally({ list }) {
+  list.changes.value;
+  const { counts, review } = list;
+  if (!counts) return null;
   const ids = [...review.drafts.cases];
-  if (!ids.length) return null;
-  const next = () => ids[(ids.indexOf(review.detail?.id ?? 0) + 1) % ids.length];
-  const title = 'Unsaved drawings; click for the next one';
-  const go = () => review.goTo(next());
-  return action(`✎ ${ids.length}`, go, { class: 'rv-drafts', title });
+  const go = () => review.goTo(ids[(ids.indexOf(review.detail?.id ?? 0) + 1) % ids.length]);
+  const look = { class: 'rv-drafts', title: 'Unsaved drawings; click for the next one' };
+  return html`<b>${counts.read} of ${counts.total} read</b>
+    ${ids.length > 0 && button(`✎ ${ids.length}`, go, look)}
+    ${DECISIONS.map(([name]) => [sign(name), counts[name]])}`;
 }

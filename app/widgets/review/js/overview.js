@@ -1,10 +1,8 @@
 // The worklist's overview: the distribution of its scores, the current position, and the filter chips.
-import { get } from '../../../static/api.js';
-import { el, fill } from '../../../static/dom.js';
+import { get, questions } from '../../../static/api.js';
 import { clamp, fixed } from '../../../static/format.js';
-import { dom } from '../../../static/view.js';
-import { reach } from './grid_moves.js';
-import { drawFacets } from './list_filters.js';
+import { html, show } from '../../../static/view.js';
+import { Facets } from './list_filters.js';
 
 const WIDTH = 640;
 const HEIGHT = 40;
@@ -13,38 +11,26 @@ export class Overview {
   /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
-    /** @type {Answers.ListOverview | null} */
-    this.got = null;
-    this.nonce = Symbol('overview');
-    /** @type {Promise<Answers.ListOverview | null> | null} */
-    this.latest = null;
+    this.got = /** @type {Answers.ListOverview | null} */ (null);
+    this.asked = questions();
     this.place = { id: 0, at: -1 }; // of the case in the viewer
-    this.element = review.$('.rv-strip');
-    this.drawing = review.$('.rv-strip-bars');
-    this.words = review.$('.rv-strip-words');
   }
 
-  /** Reloads; resolves to the answer, or to a later one if it was reloaded again meanwhile; null if there is none. */
-  load() {
-    this.latest = this.fetched();
-    return this.latest;
-  }
-
-  /** @returns {Promise<Answers.ListOverview | null>} */
-  async fetched() {
-    const nonce = (this.nonce = Symbol('overview'));
+  /** Reloads; resolves to the answer, or to null if there is none. */
+  async load() {
+    const isNewest = this.asked();
     const found = await get('/api/review/overview', this.review.list.params());
-    if (nonce !== this.nonce) return this.latest;
     if (!found.ok) return null;
-    this.got = found;
-    this.place = { id: 0, at: -1 };
-    this.draw();
+    if (isNewest()) {
+      this.got = found;
+      this.place = { id: 0, at: -1 };
+      this.draw();
+    }
     return found;
   }
 
   clear() {
-    this.nonce = Symbol('overview');
-    this.latest = null;
+    this.asked(); // an answer that is under way is not shown
     this.got = null;
     this.draw();
   }
@@ -57,58 +43,10 @@ export class Overview {
   }
 
   draw() {
-    drawFacets(this.review);
-    const scores = this.got?.scores;
-    this.element.hidden = !this.got?.total;
-    this.drawing.hidden = !scores;
-    if (!scores) {
-      fill(this.drawing);
-      return this.mark();
-    }
-    const most = Math.max(...scores.bins, 1);
-    const step = WIDTH / scores.bins.length;
-    const cut = scores.threshold === null ? null : across(scores, scores.threshold) * WIDTH;
-    const bars = scores.bins.map((n, i) => {
-      // Heights follow the square root, so that a bin of one case is visible next to one of a thousand.
-      const h = n ? Math.max(1.5, Math.sqrt(n / most) * (HEIGHT - 4)) : 0;
-      const flagged = cut !== null && (i + 0.5) * step >= cut;
-      const place = { x: i * step + 0.5, y: HEIGHT - h, width: step - 1, height: h };
-      return h > 0 && el('rect', { ...place, class: flagged ? 'flagged' : '' });
-    });
-    const line = cut !== null && el('line', { x1: cut, x2: cut, y1: 0, y2: HEIGHT, class: 'rv-strip-cut' });
-    this.now = el('path', { class: 'rv-strip-now', d: '', 'aria-hidden': 'true' });
-    const about = `Scores of the cases in this list, ${fixed(scores.lo)} to ${fixed(scores.hi)}; the line is the threshold. Click to go there.`;
-    const go = (/** @type {MouseEvent} */ event) => this.clicked(event);
-    const svg = dom`
-      <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label=${about} onclick=${go}>
-        <title>${about}</title>${bars}${line}${this.now}
-      </svg>`;
-    fill(this.drawing, svg);
-    this.mark();
-  }
-
-  /** Returns the score of the current case: under the grid's cursor, else in the viewer. */
-  current() {
-    const { grid, detail, run } = this.review;
-    if (grid.on) return grid.pages.row(grid.at)?.score ?? null;
-    return (run ? detail?.readings?.[run]?.score : null) ?? null;
-  }
-
-  /** Marks the current position. */
-  mark() {
-    const scores = this.got?.scores;
-    const score = this.current();
-    if (scores && this.now) {
-      const x = score === null ? -20 : across(scores, score) * WIDTH;
-      this.now.setAttribute('d', `M${x - 9} 0h18l-9 11zM${x} 0v${HEIGHT}`);
-    }
-    const { grid } = this.review;
-    const total = this.got?.total || 0;
-    const at = grid.on ? grid.at : this.index();
-    const where = total && at >= 0 ? `${at + 1} of ${total}` : `${total} cases`;
-    const title = 'Score of this case on the scale of this run';
-    const words = scores && el('span', { title }, score === null ? '' : `score ${fixed(score)}`);
-    fill(this.words, el('span', {}, where), words);
+    const { review } = this;
+    show(review.$('.rv-facets'), Facets, { review });
+    show(review.$('.rv-strip'), Strip, { overview: this });
+    show(review.$('#rv-known-tags'), Known, { tags: this.got?.tags || [] });
   }
 
   /** Returns the list position of the viewer's case; -1 while unknown. */
@@ -126,25 +64,67 @@ export class Overview {
     const found = await get('/api/review/place', { ...this.review.list.params(), case: id });
     if (!found.ok || found.at === null || this.place.id !== id) return;
     this.place.at = found.at;
-    this.mark();
+    this.draw();
   }
 
-  /** Goes to the case with the score nearest to the clicked position. @param {MouseEvent} event */
-  async clicked(event) {
-    const scores = this.got?.scores;
-    const box = this.drawing.getBoundingClientRect();
-    if (!scores || !box.width) return;
-    const score = scores.lo + ((event.clientX - box.left) / box.width) * (scores.hi - scores.lo);
+  /** Goes to the case with the score nearest to this one. @param {number} score */
+  async goTo(score) {
     const { review } = this;
     const found = await get('/api/review/place', { ...review.list.params(), score });
     if (!found.ok) return review.say(found.error, 'bad');
     if (found.case === null || found.at === null) return;
     if (!review.grid.on) return review.goTo(found.case);
     await review.grid.pages.ensure(found.at, found.at + 1);
-    reach(review.grid, found.at, true);
+    review.grid.reach(found.at, true);
   }
 }
 
-/** Returns a score's position on the strip, from 0 at its low end to 1 at its high end.
- * @param {{lo: number, hi: number}} scores @param {number} score */
-const across = ({ lo, hi }, score) => clamp((score - lo) / (hi - lo), 0, 1);
+/** The tags that are offered where one is typed. @param {{tags: Answers.TagCount[]}} props */
+const Known = ({ tags }) => tags.map(({ tag }) => html`<option value=${tag} />`);
+
+/** The position in the list, and the distribution of its scores with the current one. @param {{overview: Overview}} props */
+function Strip({ overview }) {
+  const { grid, detail, run } = overview.review;
+  const { total = 0, scores = null } = overview.got || {};
+  if (!total) return null;
+  const at = grid.on ? grid.at : overview.index();
+  const score = (grid.on ? grid.pages.row(grid.at) : detail?.readings?.[run || ''])?.score ?? null;
+  const title = 'Score of this case on the scale of this run';
+  return html`
+    ${scores && html`<${Bars} scores=${scores} score=${score} go=${(/** @type {number} */ to) => overview.goTo(to)} />`}
+    <div class="rv-strip-words num dim">
+      <span>${at < 0 ? `${total} cases` : `${at + 1} of ${total}`}</span>
+      ${scores && html`<span title=${title}>${score !== null && `score ${fixed(score)}`}</span>`}
+    </div>`;
+}
+
+/** @param {{scores: NonNullable<Answers.ListOverview['scores']>, score: number | null, go: (score: number) => void}} props */
+function Bars({ scores: { lo, hi, bins, threshold }, score, go }) {
+  const across = (/** @type {number} */ v) => clamp((v - lo) / (hi - lo), 0, 1) * WIDTH;
+  const most = Math.max(...bins, 1);
+  const step = WIDTH / bins.length;
+  const cut = threshold === null ? null : across(threshold);
+  const bar = (/** @type {number} */ n, /** @type {number} */ i) => {
+    if (!n) return null;
+    // Heights follow the square root, so that a bin of one case is visible next to one of a thousand.
+    const h = Math.max(1.5, Math.sqrt(n / most) * (HEIGHT - 4));
+    const look = cut !== null && (i + 0.5) * step >= cut ? 'flagged' : '';
+    return html`<rect x=${i * step + 0.5} y=${HEIGHT - h} width=${step - 1} height=${h} class=${look} />`;
+  };
+  const about = `Scores of the cases in this list, ${fixed(lo)} to ${fixed(hi)}; the line is the threshold. Click to go there.`;
+  const click = (/** @type {any} */ { clientX, currentTarget }) => {
+    const box = currentTarget.getBoundingClientRect();
+    go(lo + ((clientX - box.left) / box.width) * (hi - lo));
+  };
+  return html`
+    <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label=${about} onClick=${click}>
+      <title>${about}</title>
+      ${bins.map(bar)}
+      ${cut !== null && html`<line x1=${cut} x2=${cut} y1="0" y2=${HEIGHT} class="rv-strip-cut" />`}
+      ${
+        score !== null &&
+        html`<path class="rv-strip-now" aria-hidden="true"
+        d="M${across(score) - 9} 0h18l-9 11zM${across(score)} 0v${HEIGHT}" />`
+      }
+    </svg>`;
+}

@@ -7,9 +7,10 @@ const NAMED = new RegExp(`(^|[^a-z])(${WORDS})([^a-z]|$)`, 'i');
 /** Says whether a name reveals what the image shows. @param {string} name */
 export const namesLabel = (name) => NAMED.test(name);
 
-/** Whether the case awaits its reader's first decision. @param {ReviewView} review @param {Answers.CaseDetail} detail */
-const undecided = ({ show, revealed }, detail) =>
-  !show.truth && !revealed.has(detail.id) && !detail.mine.some((r) => r.active);
+/** Whether a case, on screen or in the list, awaits its reader's first decision.
+ * @param {ReviewView} review @param {Answers.CaseDetail | Answers.WorklistRow} one */
+const undecided = ({ show, revealed }, one) =>
+  !show.truth && !revealed.has(one.id) && !('mine' in one ? one.mine.some((r) => r.active) : one.decision);
 
 /** Says whether masks that reveal the label are withheld, even if the case has none.
  * @param {ReviewView} review @param {Answers.CaseDetail} detail */
@@ -26,13 +27,8 @@ export function masksShown(review, detail) {
 /** @param {string} v version of the image's file */
 const neutral = (v) => `Case ${v.slice(0, 6).toUpperCase()}`;
 
-/** Returns the name shown above the image. @param {ReviewView} review @param {Answers.CaseDetail} detail */
-export const nameOf = (review, detail) =>
-  namesLabel(detail.name) && undecided(review, detail) ? neutral(detail.v) : detail.name;
-
-/** The name in the worklist. @param {ReviewView} review @param {Answers.WorklistRow} row */
-export const rowName = ({ show, revealed }, row) =>
-  namesLabel(row.name) && !show.truth && !revealed.has(row.id) && !row.decision ? neutral(row.v) : row.name;
+/** Returns the name that is shown. @param {ReviewView} review @param {Answers.CaseDetail | Answers.WorklistRow} one */
+export const nameOf = (review, one) => (namesLabel(one.name) && undecided(review, one) ? neutral(one.v) : one.name);
 
 /** Shows what was withheld of the case on screen. @param {ReviewView} review */
 export async function reveal(review) {

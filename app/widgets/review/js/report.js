@@ -7,7 +7,7 @@ import { nameOf } from './reference.js';
 import { isBox } from './tools.js';
 
 const SIDE = 900; // pixels of a printed picture
-export const RESEARCH = 'Made with PMSACL Studio, for research use. Not a medical device; not for diagnosis.';
+const RESEARCH = 'Made with PMSACL Studio, for research use. Not a medical device; not for diagnosis.';
 
 /** Draws the viewer's panes as a picture. @param {ReviewView} review @param {string} kind of pane @param {object} [show] */
 function picture(review, kind, show = {}) {
@@ -69,20 +69,22 @@ export function report(review) {
     { heat: true, contour: true },
     { heat: false, contour: false, mask: 'outline' },
   ];
-  return printed(dom`<article class="rv-report">
-    <h1>${nameOf(review, detail)}</h1>
-    <div class="rv-report-pictures">
+  const content = dom`<div class="rv-report-pictures">
       ${figure('Image', picture(review, 'image'))}
       ${review.heat && figure('Heat map and contour', picture(review, 'overlay', map))}
       ${review.lesion && figure('Lesion mask', picture(review, 'overlay', mask))}
     </div>
-    <table>${rows(review)}</table>
-    <p class="rv-report-research">${RESEARCH}</p>
-  </article>`);
+    <table>${rows(review)}</table>`;
+  return printed(nameOf(review, detail), content);
 }
 
-/** Prints a sheet and then removes it from the page. @param {HTMLElement} sheet of the class rv-report */
-export function printed(sheet) {
+/** Prints a sheet, which is then removed from the page. @param {string} title @param {Page.Child} content */
+export function printed(title, content) {
+  const sheet = dom`<article class="rv-report">
+    <h1>${title}</h1>
+    ${content}
+    <p class="rv-report-research">${RESEARCH}</p>
+  </article>`;
   document.querySelector('.rv-report')?.remove();
   document.body.append(sheet);
   const images = [...sheet.querySelectorAll('img')].map((image) => image.decode().catch(() => null));

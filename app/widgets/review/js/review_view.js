@@ -5,9 +5,10 @@ import { enqueue, get } from '../../../static/api.js';
 import { toast } from '../../../static/dialogs.js';
 import { finder } from '../../../static/dom.js';
 import { reading, shownCase } from '../../../static/store.js';
+import { show } from '../../../static/view.js';
 import { CaseLoader } from './cases.js';
 import { controls } from './controls.js';
-import { detectors } from './detector_choice.js';
+import { Detectors } from './detector_choice.js';
 import { Display } from './display.js';
 import { Drafts } from './drafts.js';
 import { Editor } from './editor.js';
@@ -21,37 +22,48 @@ import { Threshold } from './threshold.js';
 import { Place, Ruler } from './tools.js';
 import { View } from './view.js';
 
-/** @typedef {{kind: string, canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, box: HTMLElement,
- *   caption: HTMLElement}} Pane */
+/** @typedef {{kind: string, canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, caption: HTMLElement}} Pane */
 
-/** What other files set. @typedef {'heat' | 'second' | 'lesion' | 'maskId' | 'waits' | 'other' | 'otherId' | 'nearest' |
- * 'counts' | 'panes' | 'beside' | 'last' | 'since' | 'shownAt' | 'adjudicating' | 'painted' | 'marked'} Parts */
-
-/** The reader's display settings. @type {{layout: string, heat: boolean, contour: boolean, opacity: number,
- *   colours: string, mask: 'outline' | 'fill' | 'off', inside: boolean, invert: boolean, window: import('./image.js').Window | null,
- *   nearest: boolean, display: boolean, keepWindow: boolean, truth: boolean, listing: 'list' | 'grid', about: boolean}} truth: whether data that give the
- *   label away are shown at once */
+/** The reader's display settings. */
 export const SHOW = {
   layout: 'one',
   heat: false,
   contour: true, // on flagged images; others are outlined on request
   opacity: 0.5,
   colours: 'inferno',
-  mask: 'outline',
+  mask: /** @type {'outline' | 'fill' | 'off'} */ ('outline'),
   inside: true,
   invert: false,
-  window: null,
+  window: /** @type {import('./image.js').Window | null} */ (null),
   nearest: false,
   display: false, // whether its controls are unfolded
   keepWindow: false,
-  truth: false,
-  listing: 'list',
+  truth: false, // whether data that give the label away are shown at once
+  listing: /** @type {'list' | 'grid'} */ ('list'),
   about: false,
 };
 
-export class ReviewView {
+/** The case on screen and its layers; at first there is none. */
+class OnScreen {
+  detail = /** @type {Answers.CaseDetail | null} */ (null);
+  picture = /** @type {import('./image.js').Picture | null} */ (null);
+  heat = /** @type {import('./layers.js').Layer | null} */ (null);
+  second = /** @type {import('./layers.js').Layer | null} */ (null); // of another detector, for comparison
+  roi = /** @type {import('./layers.js').Region | null} */ (null);
+  lesion = /** @type {import('./layers.js').MaskLayer | null} */ (null);
+  maskId = /** @type {number | null} */ (null); // version of the lesion mask on screen
+  other = /** @type {import('./layers.js').MaskLayer | null} */ (null); // another version, compared with the first
+  otherId = /** @type {number | null} */ (null);
+  waits = false; // whether the imported mask is withheld
+  nearest = /** @type {{id: number, name: string, of: string, picture: import('./image.js').Picture} | null} */ (null);
+  counts = /** @type {import('./threshold.js').PixelCounts | null} */ (null);
+  coming = false; // while a study's list and first case are loading
+}
+
+export class ReviewView extends OnScreen {
   /** @param {HTMLElement} root with the frame of review.html @param {Page.Studio} studio */
   constructor(root, studio) {
+    super();
     this.root = root;
     const find = finder(root);
     /** @type {Record<string, any>} */
@@ -59,51 +71,21 @@ export class ReviewView {
     /** An element of the frame, looked for once: it stays. @param {string} selector */
     this.$ = (selector) => (held[selector] ??= find(selector));
     this.studio = studio;
-    /** @type {string | null} */
-    this.study = null;
-    /** @type {string | null} */
-    this.run = null;
-    /** @type {Answers.ReviewSetup | null} */
-    this.setup = null;
+    this.study = /** @type {string | null} */ (null);
+    this.run = /** @type {string | null} */ (null);
+    this.setup = /** @type {Answers.ReviewSetup | null} */ (null);
     this.show = { ...SHOW };
     this.visit = Symbol('visit'); // different for each study and session
 
-    // The case on screen and its layers.
-    /** @type {Answers.CaseDetail | null} */
-    this.detail = null;
-    /** @type {import('./image.js').Picture | null} */
-    this.picture = null;
-    /** @type {import('./layers.js').Layer | null} */
-    this.heat = null;
-    /** @type {import('./layers.js').Layer | null} of another detector, for comparison */
-    this.second = null;
-    /** @type {import('./layers.js').Region | null} */
-    this.roi = null;
-    /** @type {import('./layers.js').MaskLayer | null} */
-    this.lesion = null;
-    /** @type {number | null} version of the lesion mask on screen */
-    this.maskId = null;
-    /** @type {import('./layers.js').MaskLayer | null} another version, compared with the first */
-    this.other = null;
-    /** @type {number | null} */
-    this.otherId = null;
-    /** @type {{id: number, name: string, of: string, picture: import('./image.js').Picture} | null} */
-    this.nearest = null;
-    /** @type {import('./threshold.js').PixelCounts | null} */
-    this.counts = null;
-    this.coming = false; // while a study's list and first case are loading
     this.since = 0; // when the case appeared, for the time of a decision
     this.shownAt = 0; // when its first frame was painted, for the bench
-    /** @type {{case: number, decision: Answers.Decision, at: number} | null} */
-    this.last = null; // the last decision and when its key was pressed
+    /** The last decision and when its key was pressed. @type {{case: number, decision: Answers.Decision, at: number} | null} */
+    this.last = null;
     /** @type {Set<number>} cases whose imported mask and name were requested before a decision */
     this.revealed = new Set();
-    this.waits = false; // whether the imported mask is withheld
-    /** @type {number | null} the case whose outline was requested, though it is not flagged */
-    this.asked = null;
+    this.asked = /** @type {number | null} */ (null); // the case whose outline was requested, though it is not flagged
     this.adjudicating = false;
-    /** @type {string | null} the run to compare with, if requested */
-    this.beside = null;
+    this.beside = /** @type {string | null} */ (null); // the run to compare with, if requested
 
     /** @type {Pane[]} */
     this.panes = [];
@@ -125,6 +107,7 @@ export class ReviewView {
     this.frameDue = 0;
     this.flashing = 0;
     this.changes = signal(0); // counts the changes of what is on screen
+    show(this.$('.rv-detectors'), Detectors, { review: this });
     controls(this);
   }
 
@@ -136,16 +119,9 @@ export class ReviewView {
     });
   }
 
-  /** Sets parts of what is on screen, or functions of other files that the view calls; only here are they changed.
-   * @param {Partial<Pick<ReviewView, Parts>>} parts */
+  /** Sets parts of what is on screen, or functions of other files that the view calls. @param {Partial<ReviewView>} parts */
   put(parts) {
     Object.assign(this, parts);
-  }
-
-  /** Puts a case on screen, with its picture and its mask. @param {Pick<ReviewView, 'detail' | 'picture' | 'lesion' | 'maskId' | 'waits' | 'roi'>} shown */
-  showCase(shown) {
-    Object.assign(this, shown, { other: null, otherId: null, coming: false });
-    shownCase.value = this.grid.on || !this.detail ? null : this.detail.id;
   }
 
   /** Applies the studio's answer to a change of a case, if it is still on screen. Resolves to the answer; to null after
@@ -248,15 +224,13 @@ export class ReviewView {
     if (this.study !== study) return;
     if (!setup.ok) {
       this.study = null; // the reader may get access later, when a trial's list is opened
-      this.list.refuse(setup.error);
-      return;
+      return this.list.refuse(setup.error);
     }
     this.setup = setup;
     Object.assign(this.show, setup.show, { window: null, invert: false, nearest: false });
     const asked = setup.runs.find((/** @type {{id: string}} */ r) => r.id === reading.peek());
     this.run = (asked || setup.runs[0])?.id || null;
     if (!asked) reading.value = null; // an address may name a run of another study
-    detectors(this);
     this.redraw();
     sendKept(this);
     this.marked();
@@ -265,9 +239,10 @@ export class ReviewView {
     await this.list.load();
     if (this.study !== study) return;
     const params = this.list.params();
-    let first = wanted ? await get(`/api/review/case/${wanted}`, params) : await get('/api/review/step', params);
+    const named = wanted ? await get(`/api/review/case/${wanted}`, params) : null;
     // An address may name a case of another study or a removed one: then the list starts at its beginning.
-    if (wanted && (!first.ok || first.case?.study !== study)) first = await get('/api/review/step', params);
+    const there = named?.ok && named.case.study === study;
+    const first = there ? named : await get('/api/review/step', params);
     if (this.study !== study) return;
     if (first.ok && first.case) await this.cases.enter(first.case, first.ahead);
     else this.empty();
@@ -276,8 +251,7 @@ export class ReviewView {
   empty() {
     this.editor.close();
     this.editor.tool = null;
-    const gone = { detail: null, picture: null, heat: null, second: null, lesion: null, other: null, roi: null };
-    Object.assign(this, gone, { nearest: null, counts: null, maskId: null, otherId: null, coming: false });
+    this.put(new OnScreen());
     if (this.study) shownCase.value = null;
     this.redraw();
   }
@@ -297,10 +271,7 @@ export class ReviewView {
     this.list.clear();
     this.overview.clear();
     this.grid.clear();
-    for (const { context, canvas } of this.panes) {
-      context.setTransform(1, 0, 0, 1, 0, 0);
-      context.clearRect(0, 0, canvas.width, canvas.height);
-    }
+    paint(this);
   }
 
   /** Queues the action of a key or click; it is skipped if another study, or a session's list, was opened before its
@@ -316,16 +287,14 @@ export class ReviewView {
   }
 
   /** Switches to another run after all earlier actions: a decision being stored belongs to the previous run, and no
-   * earlier answer arrives after the switch. @param {string | (() => string | undefined)} which */
+   * earlier answer arrives after the switch. @param {string | (() => string)} which */
   useRun(which) {
     const { study } = this;
     return this.enqueue(async () => {
       const id = typeof which === 'string' ? which : which();
-      if (!id) return;
       this.run = id;
       reading.value = id;
       this.threshold.step = null;
-      detectors(this);
       await this.list.load();
       if (this.detail && this.study === study) await this.cases.fetch(this.detail.id);
     });

@@ -1,11 +1,11 @@
 // Reading sessions: start one, show its progress, end it with its summary and a report for the printer.
 import { enqueue, get, post } from '../../../static/api.js';
 import { asked, sheet } from '../../../static/dialogs.js';
-import { action, check, el, fill, num, options, table, tr } from '../../../static/dom.js';
+import { action, check, el, num, options, table, tr } from '../../../static/dom.js';
 import { fixed, moment, percent, plural, seconds, shareOf } from '../../../static/format.js';
 import { shownCase } from '../../../static/store.js';
-import { dom } from '../../../static/view.js';
-import { printed, RESEARCH, row } from './report.js';
+import { button, dom, html } from '../../../static/view.js';
+import { printed, row } from './report.js';
 
 /** @param {string} text @param {string} note */
 const choice = (text, note) => check(dom`<span>${text}<small>${note}</small></span>`, { checked: true });
@@ -18,8 +18,6 @@ async function begin(review) {
   const choices = found.choices.map(({ name, title, cases }) =>
     el('option', { value: name, disabled: !cases }, `${title} (${cases})`),
   );
-  const which = el('select', { 'aria-label': 'Which cases' }, choices);
-  const count = dom`<input type="number" min="1" aria-label="How many" placeholder="all" value="" />`;
   const blind = choice('Blind first', 'Score, heat map and mask are shown after your first decision.');
   const shuffled = choice('Shuffled', 'In random order; otherwise in the order of the worklist.');
   const neutral = choice('Neutral names', 'Random names, new in each session.');
@@ -31,27 +29,32 @@ async function begin(review) {
     }
   };
   blind.box.onchange = follow;
-  if (found.blind) {
-    blind.box.disabled = true;
-    blind.label.title = 'An administrator has made this a blind study';
-  }
+  blind.box.disabled = found.blind;
+  if (found.blind) blind.label.title = 'An administrator has made this a blind study';
   follow();
   const over = found.over.map(({ id, cases, blind: hidden, created, reader }) => {
     const whose = reader === review.setup?.reader ? '' : `, ${reader}`;
     const words = `${moment(created)}, ${plural(cases, 'case')}${hidden ? ', blind' : ''}${whose}`;
     return /** @type {const} */ ([id, words]);
   });
-  const sessions = options([['', 'Summary of an earlier session …'], ...over]);
-  const earlier = el('select', { 'aria-label': 'Earlier sessions' }, sessions);
-  earlier.onchange = () => earlier.value && showSummary(review, Number(earlier.value));
+  const summary = (/** @type {any} */ { target }) => target.value && showSummary(review, Number(target.value));
   const wanted = await asked({
     content: dom`<h2>Start a reading session</h2>
-      <div class="rv-ask"><label>Which cases${which}</label><label>How many${count}</label></div>
-      ${blind.label}${shuffled.label}${neutral.label}${over.length > 0 && earlier}`,
-    answer: () => ({
+      <div class="rv-ask">
+        <label>Which cases<select name="choice" aria-label="Which cases">${choices}</select></label>
+        <label>How many<input type="number" name="count" min="1" aria-label="How many" placeholder="all" /></label>
+      </div>
+      ${blind.label}${shuffled.label}${neutral.label}
+      ${
+        over.length > 0 &&
+        dom`<select aria-label="Earlier sessions" onchange=${summary}>
+        ${options([['', 'Summary of an earlier session …'], ...over])}
+      </select>`
+      }`,
+    answer: (given) => ({
       study,
-      choice: which.value,
-      count: Number(count.value) || 0,
+      choice: given.get('choice'),
+      count: Number(given.get('count')),
       blind: blind.box.checked,
       shuffled: shuffled.box.checked,
       neutral: neutral.box.checked,
@@ -76,7 +79,7 @@ async function anew(review, study) {
 }
 
 /** @param {ReviewView} review */
-export async function finish(review) {
+async function finish(review) {
   const { study } = review;
   const session = await enqueue(async () => {
     const answer = await post('/api/reading/end', {});
@@ -93,25 +96,18 @@ export async function finish(review) {
   if (session) await showSummary(review, session);
 }
 
-/** The line above the worklist: a button to start a session, or the open one's progress. @param {ReviewView} review */
-export function sessionBar(review) {
-  const element = review.$('.rv-session');
-  return {
-    show() {
-      const { setup, list } = review;
-      const { session } = setup || {};
-      if (!session) {
-        const button = action('Start a reading session', () => begin(review));
-        return fill(element, button);
-      }
-      const { read = 0, total = 0 } = list.counts || {};
-      const done = total > 0 && read === total;
-      const kind = setup?.trial ? 'Trial' : session.blind ? 'Blind' : 'Session';
-      const look = { type: 'button', class: done ? 'main' : '', onclick: () => finish(review) };
-      const words = `${kind}: ${done ? 'all read' : `${total - read} left`}`;
-      return fill(element, el('span', { class: 'rv-session-name' }, words), el('button', look, 'End session'));
-    },
-  };
+/** The line above the worklist: a button to start a session, or the open one's progress. @param {{list: ReviewView['list']}} props */
+export function SessionBar({ list }) {
+  list.changes.value;
+  const { review } = list;
+  const { setup } = review;
+  const { session } = setup || {};
+  if (!session) return button('Start a reading session', () => begin(review));
+  const { read = 0, total = 0 } = list.counts || {};
+  const done = total > 0 && read === total;
+  const kind = setup?.trial ? 'Trial' : session.blind ? 'Blind' : 'Session';
+  return html`<span class="rv-session-name">${kind}: ${done ? 'all read' : `${total - read} left`}</span>
+    ${button('End session', () => finish(review), { class: done ? 'main' : '' })}`;
 }
 
 // The results of a reading session: time per case, agreement, operating point.
@@ -207,14 +203,11 @@ async function printSession(review, session) {
   const found = await get(`/api/reading/${session}/report`);
   if (!found.ok) return review.say(found.error, 'bad');
   const heads = ['Case', 'Decision', 'Time', 'Detector’s reading'];
-  return printed(dom`<article class="rv-report">
-    <h1>Reading session ${found.session.id}</h1>
-    ${about(found)}
+  const content = dom`${about(found)}
     <h2>Result</h2>
     ${figures(found, 'Reader’s')}
     <p>${against(found)}</p>
     <h2>Cases</h2>
-    ${table(heads, found.rows.map(cells), { class: 'rv-report-cases' })}
-    <p class="rv-report-research">${RESEARCH}</p>
-  </article>`);
+    ${table(heads, found.rows.map(cells), { class: 'rv-report-cases' })}`;
+  return printed(`Reading session ${found.session.id}`, content);
 }

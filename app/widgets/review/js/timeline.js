@@ -1,16 +1,13 @@
 // The score over a recording's frames or a volume's slices, under the viewer: click a frame, or go to the next peak.
-import { effect } from '@preact/signals';
 import { get } from '../../../static/api.js';
-import { el, fill } from '../../../static/dom.js';
 import { Answered, shownCase } from '../../../static/store.js';
-import { dom } from '../../../static/view.js';
+import { html, show } from '../../../static/view.js';
 
 const WIDTH = 1000;
 const FLAGGED = 95; // percentile of held-out normals at which a case is flagged
 
 /** @param {ReviewView} review */
 export function timeline(review) {
-  const line = review.$('.rv-timeline');
   const found = new Answered(
     () => {
       review.changes.value;
@@ -23,40 +20,35 @@ export function timeline(review) {
   const shown = () => (found.value?.ok ? found.value.frames : []);
   const here = () => shown().findIndex((f) => f.id === review.detail?.id);
 
-  effect(() => {
+  function Curve() {
     shownCase.value;
     const frames = shown();
-    line.hidden = frames.length < 2;
-    if (line.hidden) return;
+    if (frames.length < 2) return null;
     const x = (/** @type {number} */ i) => ((i + 0.5) * WIDTH) / frames.length;
     const y = (/** @type {number | null} */ p) => 50 - 0.46 * (p ?? 0);
     const path = frames.map((f, i) => `${i ? 'L' : 'M'}${x(i).toFixed(1)} ${y(f.percentile).toFixed(1)}`).join(' ');
     const now = x(here());
-    const thin = { 'vector-effect': 'non-scaling-stroke' };
-    const limit = { stroke: 'var(--warn)', 'stroke-dasharray': '4 5' };
-    const pick = (/** @type {MouseEvent} */ event) => {
-      const box = svg.getBoundingClientRect();
-      const i = Math.floor(((event.clientX - box.left) / box.width) * frames.length);
+    const pick = (/** @type {any} */ { clientX, currentTarget }) => {
+      const box = currentTarget.getBoundingClientRect();
+      const i = Math.floor(((clientX - box.left) / box.width) * frames.length);
       review.goTo(frames[Math.min(frames.length - 1, i)].id);
     };
-    const svg = dom`
-      <svg viewBox="0 0 ${WIDTH} 54" preserveAspectRatio="none" role="img" aria-label="Score over the frames" onclick=${pick}>
-        ${el('line', { x1: 0, x2: WIDTH, y1: y(FLAGGED), y2: y(FLAGGED), ...limit, ...thin })}
-        ${el('path', { d: path, fill: 'none', stroke: 'var(--accent)', 'stroke-width': 1.5, ...thin })}
-        ${el('line', { x1: now, x2: now, y1: 0, y2: 54, stroke: 'var(--text)', ...thin })}
+    return html`
+      <svg viewBox="0 0 ${WIDTH} 54" preserveAspectRatio="none" role="img" aria-label="Score over the frames" onClick=${pick}>
+        <line class="rv-limit" x1="0" x2=${WIDTH} y1=${y(FLAGGED)} y2=${y(FLAGGED)} />
+        <path d=${path} />
+        <line x1=${now} x2=${now} y1="0" y2="54" />
       </svg>`;
-    fill(line, svg);
-  });
+  }
+  show(review.$('.rv-timeline'), Curve);
 
-  function peak() {
+  return function peak() {
     const frames = shown();
     if (frames.length < 2) return review.say('This case is a single image; only recordings and volumes have peaks.');
     const scores = frames.map((f) => f.score);
     const i = nextPeak(scores, here());
     return i < 0 ? review.say('The score has no peak here.') : review.goTo(frames[i].id);
-  }
-
-  return peak;
+  };
 }
 
 // Peaks of the score over a recording's frames or a volume's slices.

@@ -3,7 +3,6 @@
 
 import { clamp } from '../../../static/format.js';
 
-/** @typedef {{w: number, h: number}} Size */
 /** @typedef {{px: number, py: number}} Place in CSS pixels of a pane */
 
 export class View {
@@ -26,12 +25,10 @@ export class View {
 
   /** Flips or turns the view around its centre. @param {(turn: Turn) => typeof UPRIGHT} how */
   reorient(how) {
-    this.around(() => {
-      this.turn = how(this.turn);
-    });
+    this.around(() => (this.turn = how(this.turn)));
   }
 
-  /** Changes the view around its centre. @param {() => void} change */
+  /** Changes the view around its centre. @param {() => unknown} change */
   around(change) {
     const middle = this.toImage(this.pane.w / 2, this.pane.h / 2);
     change();
@@ -55,9 +52,7 @@ export class View {
   /** @param {number} w @param {number} h */
   setPane(w, h) {
     if (this.pane.w === w && this.pane.h === h) return;
-    this.around(() => {
-      this.pane = { w, h };
-    });
+    this.around(() => (this.pane = { w, h }));
   }
 
   fit() {
@@ -202,16 +197,10 @@ export const UPRIGHT = { a: 1, b: 0, c: 0, d: 1 };
 
 /** The operations on the displayed picture: the new x and y. @type {Record<string, (turn: Turn) => Turn>} */
 export const TURNS = {
-  across: ({ a, b, c, d }) => ({ a: -a, b, c: -c, d }),
-  down: ({ a, b, c, d }) => ({ a, b: -b, c, d: -d }),
-  right: ({ a, b, c, d }) => ({ a: -b, b: a, c: -d, d: c }),
+  across: ({ a, b, c, d }) => ({ a: 0 - a, b, c: 0 - c, d }), // subtracted, for -0 would not be the same as 0
+  down: ({ a, b, c, d }) => ({ a, b: 0 - b, c, d: 0 - d }),
+  right: ({ a, b, c, d }) => ({ a: 0 - b, b: a, c: 0 - d, d: c }),
 };
-// -0 is the same orientation as 0.
-for (const [name, turn] of Object.entries(TURNS))
-  TURNS[name] = (before) => {
-    const { a, b, c, d } = turn(before);
-    return { a: a + 0, b: b + 0, c: c + 0, d: d + 0 };
-  };
 
 /** The displayed size of a picture of w x h. @param {Turn} turn @param {{w: number, h: number}} image */
 export const seenSize = ({ a }, { w, h }) => (a ? { w, h } : { w: h, h: w });
