@@ -48,7 +48,7 @@ const corners = (xs, ys) => xs.map((x, i) => ({ x, y: ys[i] }));
 
 test('a polygon fills the pixels whose centre it holds, by the even-odd rule', () => {
   const mask = new Uint8Array(8 * 6);
-  assert.deepEqual(polygon(mask, 8, 6, corners([1, 6, 6, 1], [1, 1, 5, 5]), 1), { x0: 1, y0: 1, x1: 5, y1: 5 });
+  assert.deepEqual(polygon(mask, 8, 6, corners([1, 6, 6, 1], [1, 1, 5, 5]), 1), { x0: 1, y0: 1, x1: 5, y1: 4 });
   assert.deepEqual(linesOf(mask, 8), ['........', '.#####..', '.#####..', '.#####..', '.#####..', '........']);
   const bow = new Uint8Array(36); // crossing itself: both halves are inside
   polygon(bow, 6, 6, corners([0, 6, 6, 0], [0, 6, 0, 6]), 1);

@@ -1,7 +1,7 @@
 // The mask being drawn: tools, undo by stroke, and its overlay on the image.
 
-import { sampler } from './heat.js';
-import { boxOf, componentAt, cut, fillHoles, join, paste, polygon, smooth, stroke } from './shapes.js';
+import { inked, sampler } from './heat.js';
+import { boxOf, componentAt, cut, fillHoles, join, paste, polygon, sides, smooth, stroke, within } from './shapes.js';
 
 /** @typedef {import('./shapes.js').Box} Box */
 /** @typedef {{box: Box, before: Uint8Array, after: Uint8Array}} Entry one step of the history: a part of the mask */
@@ -75,17 +75,10 @@ export class Editor {
 
   /** Repaints a part of the mask. @param {Box | null} box */
   tint(box) {
-    const { mask } = this;
-    if (!box || !mask) return;
-    const bw = box.x1 - box.x0 + 1;
-    const bh = box.y1 - box.y0 + 1;
-    const image = new ImageData(bw, bh);
-    const words = new Uint32Array(image.data.buffer);
+    if (!box || !this.mask) return;
+    const part = cut(this.mask, this.w, box);
     const ink = this.origin?.source === 'normal' ? 0x73e8b87d : 0x73a3d62f; // ABGR of a normal decision, of LINES.edit
-    for (let y = 0; y < bh; y += 1) {
-      const from = (box.y0 + y) * this.w + box.x0;
-      for (let x = 0; x < bw; x += 1) if (mask[from + x]) words[y * bw + x] = ink;
-    }
+    const image = inked(...sides(box), (i) => (part[i] ? ink : 0));
     this.canvas.getContext('2d')?.putImageData(image, box.x0, box.y0);
   }
 
@@ -233,12 +226,9 @@ export function fillComponent(mask, w, h, { map, field, level, inside, box }) {
         if (inside[y * field.w + x]) return true;
     return false;
   };
-  const touched = {
-    x0: Math.max(Math.floor((box.x0 - 1) / sx), 0),
-    x1: Math.min(Math.ceil((box.x1 + 2) / sx), w - 1),
-    y0: Math.max(Math.floor((box.y0 - 1) / sy), 0),
-    y1: Math.min(Math.ceil((box.y1 + 2) / sy), h - 1),
-  };
+  const [left, top, right, bottom] = [box.x0 - 1, box.y0 - 1, box.x1 + 2, box.y1 + 2];
+  const touched = within(left / sx, top / sy, right / sx, bottom / sy, w, h);
+  if (!touched) return null;
   const row = new Float32Array(w);
   const fillRow = sampler(map, w, h);
   for (let y = touched.y0; y <= touched.y1; y += 1) {
