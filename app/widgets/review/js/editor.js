@@ -1,7 +1,7 @@
 // The mask being drawn: tools, undo by stroke, and its overlay on the image.
 
 import { inked, sampler } from './heat.js';
-import { boxOf, componentAt, cut, fillHoles, join, paste, polygon, sides, smooth, stroke, within } from './shapes.js';
+import { boxOf, componentAt, cut, fillHoles, paste, polygon, sides, smooth, stroke, within } from './shapes.js';
 
 /** @typedef {import('./shapes.js').Box} Box */
 /** @typedef {{box: Box, before: Uint8Array, after: Uint8Array}} Entry one step of the history: a part of the mask */
@@ -24,7 +24,7 @@ export class Editor {
     this.cursor = null;
     /** @type {((p: Spot, value: number) => void) | null} the action of the tools `take` and `click` at a spot */
     this.take = null;
-    /** @type {{before: Uint8Array, last: Spot, box: Box | null, value: number} | null} the stroke being drawn */
+    /** @type {{before: Uint8Array, last: Spot, value: number} | null} the stroke being drawn */
     this.active = null;
     this.w = 0;
     this.h = 0;
@@ -82,20 +82,21 @@ export class Editor {
     this.canvas.getContext('2d')?.putImageData(image, box.x0, box.y0);
   }
 
-  /** Runs a change as one step of the history. @param {(mask: Uint8Array) => Box | null} change returns the changed box */
+  /** Runs a change as one step of the history; returns the step, or null if nothing changed.
+   * @param {(mask: Uint8Array) => void} change */
   step(change) {
-    const { mask } = this;
-    if (!mask) return;
-    const before = mask.slice();
-    this.commit(before, change(mask));
+    if (!this.mask) return null;
+    const before = this.mask.slice();
+    change(this.mask);
+    return this.commit(this.mask, before);
   }
 
-  /** @param {Uint8Array} before @param {Box | null} box */
-  commit(before, box) {
-    const { mask } = this;
-    if (!box || !mask) return;
+  /** @param {Uint8Array} mask @param {Uint8Array} before the mask before the step */
+  commit(mask, before) {
+    const differs = mask.map((v, i) => v ^ before[i]);
+    const box = boxOf(differs, this.w, this.h);
+    if (!box) return null;
     const entry = { box, before: cut(before, this.w, box), after: cut(mask, this.w, box) };
-    if (entry.before.every((v, i) => v === entry.after[i])) return;
     this.history.push(entry);
     this.future = [];
     let bytes = this.history.reduce((sum, e) => sum + 2 * e.before.length, 0);
@@ -104,6 +105,7 @@ export class Editor {
     this.tint(box);
     this.kept(true);
     this.changed();
+    return entry;
   }
 
   undo() {
@@ -138,7 +140,7 @@ export class Editor {
     if (!this.mask) return;
     const value = this.tool === 'erase' || event?.altKey ? 0 : 1;
     if (this.tool === 'brush' || this.tool === 'erase') {
-      this.active = { before: this.mask.slice(), last: p, box: null, value };
+      this.active = { before: this.mask.slice(), last: p, value };
       this.move(p);
     } else if (this.tool === 'polygon') {
       const first = this.points[0];
@@ -157,22 +159,18 @@ export class Editor {
     this.cursor = p;
     if (this.frame) this.frame.b = p;
     if (this.active && this.mask) {
-      const touched = stroke(this.mask, this.w, this.h, this.active.last, p, this.size / 2, this.active.value);
-      this.active.box = join(this.active.box, touched);
+      const { last, value } = this.active;
       this.active.last = p;
-      this.tint(touched);
+      this.tint(stroke(this.mask, this.w, this.h, last, p, this.size / 2, value));
     }
     this.changed();
   }
 
   up() {
-    const { frame } = this;
-    this.frame = null;
+    const { frame, active, mask } = this;
+    this.frame = this.active = null;
     if (frame) this.boxed(frame.a, frame.b);
-    if (!this.active) return;
-    const { before, box } = this.active;
-    this.active = null;
-    this.commit(before, box);
+    if (active && mask) this.commit(mask, active.before);
   }
 
   finish(value = 1) {
@@ -191,11 +189,7 @@ export class Editor {
   }
 
   clear() {
-    this.step((mask) => {
-      const box = boxOf(mask, this.w, this.h);
-      mask.fill(0);
-      return box;
-    });
+    this.step((mask) => mask.fill(0));
   }
 
   /** Adds the heat map's component under p, at threshold `level`. False if the map is below it there.
@@ -212,8 +206,7 @@ export class Editor {
 }
 
 // A component of the heat map as part of a lesion mask, in the image's pixels.
-/** Sets the pixels at or above `level` that lie on a component found on the grid, or within one cell of it. Returns
- * the changed box.
+/** Sets the pixels at or above `level` that lie on a component found on the grid, or within one cell of it.
  * @param {Uint8Array} mask changed @param {number} w @param {number} h @param {{map: import('./heat.js').HeatMap,
  * field: import('./shapes.js').Field, level: number, inside: Uint8Array, box: import('./shapes.js').Box}} component
  * `inside`: its cells on the grid of `field` */
@@ -228,7 +221,7 @@ export function fillComponent(mask, w, h, { map, field, level, inside, box }) {
   };
   const [left, top, right, bottom] = [box.x0 - 1, box.y0 - 1, box.x1 + 2, box.y1 + 2];
   const touched = within(left / sx, top / sy, right / sx, bottom / sy, w, h);
-  if (!touched) return null;
+  if (!touched) return;
   const row = new Float32Array(w);
   const fillRow = sampler(map, w, h);
   for (let y = touched.y0; y <= touched.y1; y += 1) {
@@ -237,5 +230,4 @@ export function fillComponent(mask, w, h, { map, field, level, inside, box }) {
     for (let x = touched.x0; x <= touched.x1; x += 1)
       if (row[x] >= level && near(Math.floor((x + 0.5) * sx), gy)) mask[y * w + x] = 1;
   }
-  return touched;
 }

@@ -2,7 +2,7 @@
 
 import { fill, options } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
-import { available, compare, leave, makeReference, restore, use } from './drawing.js';
+import { askLacking, compare, lacking, leave, makeReference, restore, use } from './drawing.js';
 import { press, slider } from './parts.js';
 import { masksShown, reveal, seenAnew } from './reference.js';
 
@@ -53,6 +53,7 @@ export function maskPanel(review) {
     $('.rv-adopt').hidden = !judges || review.waits || !on || on.reference || on.source === 'run';
     $('.rv-restore').hidden = masks.length < 2 || review.maskId === masks[0].id || !review.maskId;
   }
+  askLacking();
   /** @type {Answers.ReviewSetup | null} */
   let offered = null; // whose lesion types the menu lists
   review.shows(() => {
@@ -72,13 +73,11 @@ export function maskPanel(review) {
     label.hidden = normal;
     button('save').textContent = normal ? 'Save as normal' : 'Save version';
     button('take').disabled = !review.heat;
-    available((missing) => {
-      button('snap').disabled = Boolean(missing) || !review.heat;
-      button('box').disabled = Boolean(missing);
-      if (missing) button('snap').title = button('box').title = missing;
-      $('.rv-lacks').hidden = !missing;
-      $('.rv-lacks').textContent = missing || '';
-    });
+    button('snap').disabled = Boolean(lacking.value) || !review.heat;
+    button('box').disabled = Boolean(lacking.value);
+    if (lacking.value) button('snap').title = button('box').title = lacking.value;
+    $('.rv-lacks').hidden = !lacking.value;
+    $('.rv-lacks').textContent = lacking.value;
     button('save').disabled = !editor.dirty;
     size.set(editor.size);
     const labels = (setup?.labels || []).map(/** @returns {[string, string]} */ (l) => [l, l]);

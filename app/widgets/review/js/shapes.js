@@ -40,13 +40,12 @@ export function stroke(mask, w, h, a, b, r, value) {
   return box;
 }
 
-/** Sets pixels whose centre is inside the polygon (even-odd rule). Returns a box around the change, or null.
+/** Sets pixels whose centre is inside the polygon (even-odd rule).
  * @param {Uint8Array} mask @param {number} w @param {number} h @param {Spot[]} points @param {number} value */
 export function polygon(mask, w, h, points, value) {
-  const [xs, ys] = [points.map((p) => p.x), points.map((p) => p.y)];
-  const box = within(Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys), w, h);
-  if (!box) return null;
-  for (let y = box.y0; y <= box.y1; y += 1) {
+  const ys = points.map((p) => p.y);
+  const end = Math.min(Math.ceil(Math.max(...ys)), h);
+  for (let y = Math.max(Math.floor(Math.min(...ys)), 0); y < end; y += 1) {
     const at = y + 0.5;
     const cuts = points.flatMap((p, i) => {
       const q = points[(i + 1) % points.length];
@@ -59,14 +58,6 @@ export function polygon(mask, w, h, points, value) {
       if (to > from) mask.fill(value, y * w + from, y * w + to);
     }
   }
-  return box;
-}
-
-/** Returns the smallest box around both. @param {Box | null} a @param {Box | null} b */
-export function join(a, b) {
-  if (!a) return b;
-  if (!b) return a;
-  return { x0: Math.min(a.x0, b.x0), y0: Math.min(a.y0, b.y0), x1: Math.max(a.x1, b.x1), y1: Math.max(a.y1, b.y1) };
 }
 
 /** Returns the part of a mask inside a box. @param {Uint8Array} mask @param {number} w @param {Box} box */
@@ -182,11 +173,11 @@ export function boxOf(mask, w, h) {
   return box.x1 < 0 ? null : box;
 }
 
-/** Fills background that cannot be reached from outside. Changes the mask; returns its box.
+/** Fills background that cannot be reached from outside. Changes the mask.
  * @param {Uint8Array} mask @param {number} w @param {number} h */
 export function fillHoles(mask, w, h) {
   const box = boxOf(mask, w, h);
-  if (!box) return null;
+  if (!box) return;
   const [bw, bh] = sides(box);
   const background = rimmed(
     cut(mask, w, box).map((v) => 1 - v),
@@ -198,7 +189,6 @@ export function fillHoles(mask, w, h) {
   flood(background, 1, bw + 2, bh + 2, 0, outside, false);
   const unreached = cut(outside, bw + 2, { x0: 1, y0: 1, x1: bw, y1: bh }).map((v) => 1 - v);
   paste(mask, w, box, unreached);
-  return box;
 }
 
 /** Sums each value (h, w) and its r neighbours on both sides in the row. Returns the sums with rows as columns.
@@ -216,22 +206,17 @@ function rowSums(values, w, h, r) {
   return out;
 }
 
-/** Smooths by majority in squares of side 2r + 1. Changes the mask; returns that box.
+/** Smooths by majority in squares of side 2r + 1. Changes the mask.
  * @param {Uint8Array} mask @param {number} w @param {number} h @param {number} r */
 export function smooth(mask, w, h, r) {
   const inner = boxOf(mask, w, h);
   const box = inner && within(inner.x0 - r, inner.y0 - r, inner.x1 + 1 + r, inner.y1 + 1 + r, w, h);
-  if (!box) return null;
+  if (!box) return;
   const [bw, bh] = sides(box);
   const sums = rowSums(rowSums(cut(mask, w, box), bw, bh, r), bh, bw, r);
   const half = (2 * r + 1) ** 2 / 2;
-  paste(
-    mask,
-    w,
-    box,
-    Uint8Array.from(sums, (sum) => (sum > half ? 1 : 0)),
-  );
-  return box;
+  const most = Uint8Array.from(sums, (sum) => (sum > half ? 1 : 0));
+  paste(mask, w, box, most);
 }
 
 // Marching squares: the line where a field crosses a threshold, as one Path2D in the field's cell units.
