@@ -42,8 +42,5 @@ export function table(name) {
 }
 
 /** Returns the map as a CSS background, from low to high. @param {string} name */
-export function gradient(name) {
-  const t = table(name);
-  const stop = (/** @type {number} */ i) => `rgb(${t[3 * i]}, ${t[3 * i + 1]}, ${t[3 * i + 2]})`;
-  return `linear-gradient(to right, ${[0, 32, 64, 96, 128, 160, 192, 224, 255].map(stop).join(', ')})`;
-}
+export const gradient = (name) =>
+  `linear-gradient(to right, ${(ANCHORS[name] || ANCHORS.inferno).replace(/\w+/g, '#$&').replaceAll(' ', ', ')})`;

@@ -27,7 +27,6 @@ export class Display {
     this.review = review;
     /** @type {{heat: Heat | null, second: Heat | null}} the heat maps as fetched */
     this.raw = { heat: null, second: null };
-    this.chosen = 'own'; // in the menu of windows, if the window is not the full range
     this.top = 255; // largest grey value of the image on screen
     this.timer = 0;
   }
@@ -54,7 +53,10 @@ export class Display {
     const { review } = this;
     const { show } = review;
     Object.assign(show, values);
-    if ('window' in values) this.chosen = 'own';
+    if ('inside' in values) {
+      this.dress();
+      review.threshold.settle();
+    }
     for (const made of [review.heat, review.second]) if (made) layers.recolour(made, show.colours);
     review.redraw();
     clearTimeout(this.timer);
@@ -62,11 +64,6 @@ export class Display {
       const { window: _, invert: __, nearest: ___, ...keep } = show;
       post('/api/review/settings', { show: keep });
     }, 2000);
-    if ('inside' in values) {
-      this.dress();
-      review.threshold.settle();
-      review.redraw();
-    }
     if ('heat' in values && review.grid.on) review.grid.anew();
     if ('nearest' in values) await review.cases.fetchNearest();
     if (values.layout === 'compare' && review.detail && !review.detail.blind) {
@@ -87,14 +84,11 @@ export class Display {
     if (review.second) layers.cutAt(review.second, review.threshold.step);
   }
 
-  /** @param {Partial<import('./image.js').Window>} change @param {string} [name] of the window in its menu */
-  setWindow(change, name = 'own') {
-    const window = { ...this.window(), ...change };
+  /** @param {Partial<import('./image.js').Window>} change */
+  setWindow(change) {
+    const window = { ...this.window(), name: 'own', ...change };
     window.width = Math.max(window.width, 1);
-    this.acted({ window });
-    this.review.show.window = window;
-    this.chosen = name;
-    this.review.redraw();
+    return this.set({ window });
   }
 
   /** Prepares for another case: its full range, unless the reader keeps the window. */
@@ -116,21 +110,18 @@ export class Display {
     this.top = top;
   }
 
-  /** Returns the value of the menu of windows: a preset's number, 'own' for a manual one, '' for the full range. */
-  windowName() {
-    return this.review.show.window ? this.chosen : '';
+  /** The presets that suit the image: in Hounsfield units, or fractions of its range. */
+  presets() {
+    const { detail, picture } = this.review;
+    return windows(detail?.modality === 'CT' && Boolean(picture?.raw));
   }
 
-  // Whether grey values are Hounsfield units.
-  ct() {
-    return this.review.detail?.modality === 'CT' && Boolean(this.review.picture?.raw);
-  }
-
-  /** @param {string} value of the menu of windows; '' is the full range */
-  preset(value) {
+  /** @param {string} name of a preset; '' is the full range */
+  preset(name) {
     const { picture } = this.review;
-    if (value === '' || !picture) this.set({ window: null });
-    else this.setWindow(windowOf(windows(this.ct())[Number(value)], picture), value);
+    const chosen = this.presets().find((one) => one.name === name);
+    if (chosen && picture) return this.setWindow({ ...windowOf(chosen, picture), name });
+    return this.set({ window: null });
   }
 
   /** @param {string} layout */

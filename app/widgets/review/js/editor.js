@@ -118,18 +118,14 @@ export class Editor {
 
   /** @param {Entry[]} from @param {Entry[]} to @param {'before' | 'after'} which */
   travel(from, to, which) {
-    if (this.points.length) {
-      this.points.pop();
-      this.kept(false);
-      this.changed();
-      return true;
+    if (!this.points.pop()) {
+      const entry = from.pop();
+      if (!entry || !this.mask) return false;
+      paste(this.mask, this.w, entry.box, entry[which]);
+      to.push(entry);
+      this.dirty = this.history.length > 0;
+      this.tint(entry.box);
     }
-    const entry = from.pop();
-    if (!entry || !this.mask) return false;
-    paste(this.mask, this.w, entry.box, entry[which]);
-    to.push(entry);
-    this.dirty = this.history.length > 0;
-    this.tint(entry.box);
     this.kept(false);
     this.changed();
     return true;

@@ -5,7 +5,8 @@ import { numbers } from './heat.js';
 import { matrix, seenSize, UPRIGHT } from './view.js';
 
 /** @typedef {{buffer: ArrayBuffer, headers: import('./heat.js').Headers}} Stored bytes and what describes them */
-/** @typedef {{centre: number, width: number}} Window a window of grey values: its level and its width */
+/** @typedef {{centre: number, width: number, name?: string}} Window a window of grey values: its level and its width;
+ *   name: of its preset, or own */
 /** @typedef {{scale: number, dx: number, dy: number, turn?: import('./view.js').Turn}} Lie position of the image
  *   on the canvas, like a View */
 
@@ -134,7 +135,7 @@ export function steps({ scale, dx, dy, turn = UPRIGHT }, image, w, h) {
 }
 
 // Window and level: the named windows, and the table that converts grey values for display.
-/** @typedef {Window & {name: string, unit: 'HU' | 'range'}} Preset in Hounsfield units, or fractions of the range */
+/** @typedef {Required<Window> & {unit: 'HU' | 'range'}} Preset in Hounsfield units, or fractions of the range */
 
 /** @type {Preset[]} */
 const PRESETS = [

@@ -4,8 +4,7 @@ import { nearest, STEPS, sampler, stepOf } from './heat.js';
 import * as layers from './layers.js';
 import { BELOW } from './shapes.js';
 
-const REST = 1500; // milliseconds after which a threshold counts as chosen
-const HELD = 500; // milliseconds between checks of a slider that is still held
+const REST = 1500; // milliseconds after which a threshold counts as chosen, if the slider is not held
 
 export class Threshold {
   /** @param {ReviewView} review */
@@ -25,13 +24,11 @@ export class Threshold {
 
   // Updates the contour and the measures after a new heat map or mask; the caller redraws.
   settle() {
-    const { review } = this;
-    const { heat } = review;
-    const counted = heat?.counted;
-    const known = counted?.mask === review.maskId ? counted : null;
-    review.put({ counts: known?.counts ?? null });
+    const { heat, maskId } = this.review;
+    const counts = heat?.counted?.mask === maskId ? (heat?.counted?.counts ?? null) : null;
+    this.review.put({ counts });
     this.cut();
-    if (heat && !known) requestAnimationFrame(() => setTimeout(() => this.count())); // the picture first
+    if (heat && !counts) requestAnimationFrame(() => setTimeout(() => this.count())); // the picture first
   }
 
   async count() {
@@ -91,15 +88,11 @@ export class Threshold {
   /** @param {{case: number, run: string | null, from: number, to: number}} change */
   report(change) {
     clearTimeout(this.timer);
-    const send = () => {
-      if (this.review.$('.rv-threshold').matches(':active')) {
-        this.timer = setTimeout(send, HELD);
-        return;
-      }
+    this.timer = setTimeout(() => {
+      if (this.review.$('.rv-threshold').matches(':active')) return this.report(change);
       this.reported = change.to;
       post('/api/review/threshold', change);
-    };
-    this.timer = setTimeout(send, REST);
+    }, REST);
   }
 }
 
@@ -110,7 +103,6 @@ const AT_ONCE = 1_000_000; // pixels counted before the page may update
 
 /** @typedef {{inside: Float64Array, outside: Float64Array, lesion: number, pixels: number, own: [number, number]}}
  *   PixelCounts by step; own: inside and outside the lesion, for the map's own outline */
-/** @typedef {{area: number, share: number, dice: number | null, iou: number | null}} Found */
 
 /** Counts an image's pixels by the highest step of the slider that finds them. Null if it was cancelled.
  * @param {Pick<import('./layers.js').Layer, 'map' | 'field'>} made @param {Uint8Array | undefined} lesion
@@ -152,16 +144,12 @@ export async function count({ map, field }, lesion, { w, h }, cancelled = () => 
 
 /** Measures slider step k, or the map's own outline for null: area in pixels, share of the image, overlap with any lesion.
  * @param {PixelCounts} counts @param {number | null} k */
-export function measuredAt(counts, k) {
-  const [found, false_] = k === null ? counts.own : [counts.inside[k + 1], counts.outside[k + 1]];
-  const area = found + false_;
-  /** @type {Found} */
-  const out = { area, share: area / counts.pixels, dice: null, iou: null };
-  if (counts.lesion) {
-    out.dice = (2 * found) / (area + counts.lesion);
-    out.iou = found / (false_ + counts.lesion);
-  }
-  return out;
+export function measuredAt({ own, inside, outside, lesion, pixels }, k) {
+  const [hit, beside] = k === null ? own : [inside[k + 1], outside[k + 1]];
+  const area = hit + beside;
+  const dice = lesion ? (2 * hit) / (area + lesion) : null;
+  const iou = lesion ? hit / (beside + lesion) : null;
+  return { area, share: area / pixels, dice, iou };
 }
 
 /** Compares two masks. @param {Uint8Array} a @param {Uint8Array} b */
