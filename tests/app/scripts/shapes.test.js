@@ -124,7 +124,7 @@ test('a component of the heat map is painted at the pixels of the image, and no 
   const found = componentAt(field, 0.5, 1, 1);
   assert.ok(found);
   const painted = new Uint8Array(12 * 10);
-  fillComponent(painted, 12, 10, { map, field, level: 0.5, ...found });
+  fillComponent(painted, 12, 10, { map, cut: field, level: 0.5 }, found);
   const box = boxOf(painted, 12, 10);
   assert.ok(box && box.x0 >= 1 && box.x1 <= 7 && box.y0 >= 1 && box.y1 <= 7);
   for (const [x, y] of [

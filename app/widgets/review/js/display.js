@@ -2,7 +2,6 @@
 import { post } from '../../../static/api.js';
 import { windowOf, windows } from './image.js';
 import * as layers from './layers.js';
-import { LAYOUTS } from './paint.js';
 
 /** @typedef {import('./layers.js').Heat} Heat */
 /** @typedef {Partial<typeof import('./review_view.js').SHOW>} Shown */
@@ -31,21 +30,17 @@ export class Display {
     this.timer = 0;
   }
 
-  /** Changes the display, as an action of the reader. @param {Shown} values */
+  /** Changes the display, as an action of the reader that can be undone. @param {Shown} values */
   set(values) {
-    this.acted(values);
-    return this.apply(values);
-  }
-
-  /** Records the coming change, so that it can be undone. @param {Shown} values */
-  acted(values) {
     const { history, show, detail } = this.review;
     const before = Object.fromEntries(Object.keys(values).map((key) => [key, Reflect.get(show, key)]));
     const changed = Object.entries(values).filter(([key, value]) => key in WORDS && before[key] !== value);
-    if (!changed.length) return;
-    const words = changed.map(([key]) => WORDS[key]).join(' and ');
-    const [undo, redo] = [before, values].map((shown) => () => this.apply(shown));
-    history.add({ words, kind: words, case: detail?.id, passing: 'window' in values, undo, redo });
+    if (changed.length) {
+      const words = changed.map(([key]) => WORDS[key]).join(' and ');
+      const [undo, redo] = [before, values].map((shown) => () => this.apply(shown));
+      history.add({ words, kind: words, case: detail?.id, passing: 'window' in values, undo, redo });
+    }
+    return this.apply(values);
   }
 
   /** @param {Shown} values */
@@ -126,6 +121,6 @@ export class Display {
 
   /** @param {string} layout */
   setLayout(layout) {
-    if (layout in LAYOUTS) return this.set({ layout });
+    return this.set({ layout });
   }
 }

@@ -170,9 +170,8 @@ export function encode({ w, h, mask, history, future, points, origin }) {
 
 /** @param {Uint8Array} bytes as `encode` made them @returns {Drawing} */
 export function decode(bytes) {
-  const read = headed(bytes.buffer, bytes.byteOffset);
-  const { w, h, points, origin, history, future } = read.head;
-  let at = read.at - bytes.byteOffset;
+  let { head, at } = headed(bytes.buffer);
+  const { w, h, points, origin, history, future } = head;
   const bits = (/** @type {number} */ count) => {
     const part = unpack(bytes.subarray(at, at + Math.ceil(count / 8)), count);
     at += Math.ceil(count / 8);

@@ -41,7 +41,7 @@ export function takeTool(review, tool) {
 function takeComponent(review, p) {
   const { heat, editor } = review;
   if (!heat) return;
-  if (!editor.takeComponent(heat.map, heat.cut, heat.level, p))
+  if (!editor.takeComponent(heat, p))
     review.say('The heat map is below the threshold there. Lower the threshold, or click inside the contour.');
   else if (editor.origin?.source === 'hand' && !review.lesion && editor.history.length === 1)
     editor.origin = { source: 'run', run: review.run, threshold: heat.level };

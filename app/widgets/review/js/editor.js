@@ -1,9 +1,10 @@
 // The mask being drawn: tools, undo by stroke, and its overlay on the image.
 
-import { inked, sampler } from './heat.js';
-import { boxOf, componentAt, cut, fillHoles, paste, polygon, sides, smooth, stroke, within } from './shapes.js';
+import { inked, nearest, sampler } from './heat.js';
+import { boxOf, componentAt, cut, paste, polygon, sides, stroke, within } from './shapes.js';
 
 /** @typedef {import('./shapes.js').Box} Box */
+/** @typedef {Pick<import('./layers.js').Layer, 'map' | 'cut' | 'level'>} Outlined a heat map and its outline */
 /** @typedef {{box: Box, before: Uint8Array, after: Uint8Array}} Entry one step of the history: a part of the mask */
 /** @typedef {{source: string, run?: string | null, threshold?: number}} Origin what the drawing started from;
  *   source: hand, run, or normal (areas called normal, not a lesion) */
@@ -83,11 +84,11 @@ export class Editor {
   }
 
   /** Runs a change as one step of the history; returns the step, or null if nothing changed.
-   * @param {(mask: Uint8Array) => void} change */
+   * @param {(mask: Uint8Array, w: number, h: number) => void} change */
   step(change) {
     if (!this.mask) return null;
     const before = this.mask.slice();
-    change(this.mask);
+    change(this.mask, this.w, this.h);
     return this.commit(this.mask, before);
   }
 
@@ -172,41 +173,24 @@ export class Editor {
   finish(value = 1) {
     const points = this.points;
     this.points = [];
-    if (points.length > 2) this.step((mask) => polygon(mask, this.w, this.h, points, value));
+    if (points.length > 2) this.step((mask, w, h) => polygon(mask, w, h, points, value));
     this.changed();
   }
 
-  fillHoles() {
-    this.step((mask) => fillHoles(mask, this.w, this.h));
-  }
-
-  smooth() {
-    this.step((mask) => smooth(mask, this.w, this.h, Math.max(2, Math.round(Math.max(this.w, this.h) / 200))));
-  }
-
-  clear() {
-    this.step((mask) => mask.fill(0));
-  }
-
-  /** Adds the heat map's component under p, at threshold `level`. False if the map is below it there.
-   * @param {import('./heat.js').HeatMap} map @param {import('./shapes.js').Field} field @param {number} level @param
-   * {Spot} p */
-  takeComponent(map, field, level, p) {
-    const sx = field.w / this.w;
-    const sy = field.h / this.h;
-    const found = componentAt(field, level, Math.floor(p.x * sx), Math.floor(p.y * sy));
-    if (!found) return false;
-    this.step((mask) => fillComponent(mask, this.w, this.h, { map, field, level, ...found }));
-    return true;
+  /** Adds the heat map's component under p, at its threshold. False if the map is below it there.
+   * @param {Outlined} layer @param {Spot} p */
+  takeComponent(layer, p) {
+    const { w, h } = layer.cut;
+    const found = componentAt(layer.cut, layer.level, Math.floor((p.x * w) / this.w), Math.floor((p.y * h) / this.h));
+    if (found) this.step((mask) => fillComponent(mask, this.w, this.h, layer, found));
+    return Boolean(found);
   }
 }
 
-// A component of the heat map as part of a lesion mask, in the image's pixels.
-/** Sets the pixels at or above `level` that lie on a component found on the grid, or within one cell of it.
- * @param {Uint8Array} mask changed @param {number} w @param {number} h @param {{map: import('./heat.js').HeatMap,
- * field: import('./shapes.js').Field, level: number, inside: Uint8Array, box: import('./shapes.js').Box}} component
- * `inside`: its cells on the grid of `field` */
-export function fillComponent(mask, w, h, { map, field, level, inside, box }) {
+/** Sets the pixels at or above the threshold that lie on a component found on the grid, or within one cell of it.
+ * @param {Uint8Array} mask of an image, changed @param {number} w @param {number} h @param {Outlined} layer
+ * @param {{inside: Uint8Array, box: Box}} component its cells on the grid */
+export function fillComponent(mask, w, h, { map, cut: field, level }, { inside, box }) {
   const sx = field.w / w;
   const sy = field.h / h;
   const near = (/** @type {number} */ gx, /** @type {number} */ gy) => {
@@ -215,15 +199,14 @@ export function fillComponent(mask, w, h, { map, field, level, inside, box }) {
         if (inside[y * field.w + x]) return true;
     return false;
   };
-  const [left, top, right, bottom] = [box.x0 - 1, box.y0 - 1, box.x1 + 2, box.y1 + 2];
-  const touched = within(left / sx, top / sy, right / sx, bottom / sy, w, h);
+  const touched = within((box.x0 - 1) / sx, (box.y0 - 1) / sy, (box.x1 + 2) / sx, (box.y1 + 2) / sy, w, h);
   if (!touched) return;
   const row = new Float32Array(w);
   const fillRow = sampler(map, w, h);
+  const [columns, rows] = [nearest(w, field.w), nearest(h, field.h)];
   for (let y = touched.y0; y <= touched.y1; y += 1) {
     fillRow(y, row);
-    const gy = Math.floor((y + 0.5) * sy);
     for (let x = touched.x0; x <= touched.x1; x += 1)
-      if (row[x] >= level && near(Math.floor((x + 0.5) * sx), gy)) mask[y * w + x] = 1;
+      if (row[x] >= level && near(columns[x], rows[y])) mask[y * w + x] = 1;
   }
 }

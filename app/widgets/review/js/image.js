@@ -36,26 +36,26 @@ export async function opened({ raw, image }) {
 }
 
 export class Picture {
+  top = 255; // largest grey value
+  offset = 0; // grey values are (value - offset) / gain
+  gain = 1;
+  full = { centre: 127.5, width: 255 };
+
   /** @param {number} w @param {number} h @param {ImageBitmap | null} bitmap @param {Uint16Array | null} raw */
   constructor(w, h, bitmap, raw) {
     this.w = w;
     this.h = h;
     this.bitmap = bitmap;
     this.raw = raw;
-    this.top = 255; // largest grey value
-    this.offset = 0; // grey values are (value - offset) / gain
-    this.gain = 1;
-    this.full = { centre: 127.5, width: 255 };
-    if (raw) {
-      let lo = 65535;
-      let hi = 0;
-      for (const v of raw) {
-        if (v < lo) lo = v;
-        if (v > hi) hi = v;
-      }
-      this.top = Math.max(hi, 1);
-      this.full = { centre: (lo + hi) / 2, width: Math.max(hi - lo, 1) };
+    if (!raw) return;
+    let lo = 65535;
+    let hi = 0;
+    for (const v of raw) {
+      if (v < lo) lo = v;
+      if (v > hi) hi = v;
     }
+    this.top = Math.max(hi, 1);
+    this.full = { centre: (lo + hi) / 2, width: Math.max(hi - lo, 1) };
   }
 
   /** Draws through the view's transform. @param {CanvasRenderingContext2D} context
@@ -155,27 +155,19 @@ export const windows = (ct) => PRESETS.filter(({ unit }) => (unit === 'HU') === 
 /** Converts a preset to the grey values of an image, which are stored as (value - offset) / gain.
  * @param {Preset} chosen @param {{full: Window, top: number, offset: number, gain: number}} picture @returns {Window} */
 export function windowOf({ centre, width, unit }, { full, top, offset, gain }) {
-  const window =
-    unit === 'HU'
-      ? { centre: (centre - offset) / gain, width: width / gain }
-      : { centre: full.centre + (centre - 0.5) * full.width, width: width * full.width };
-  return { ...window, centre: Math.min(window.centre, top) };
+  const ct = unit === 'HU';
+  const level = ct ? (centre - offset) / gain : full.centre + (centre - 0.5) * full.width;
+  return { centre: Math.min(level, top), width: ct ? width / gain : width * full.width };
 }
-
-/** @type {{key: string, lut: Uint8ClampedArray}} the latest table */
-const made = { key: '', lut: new Uint8ClampedArray() };
 
 /** Returns the displayed value of each stored grey value: 0 below the window, 255 above it, linear between.
  * @param {Window} window @param {number} size how many grey values there are @param {boolean} invert */
 export function lookup(window, size, invert) {
-  const key = `${window.centre}/${window.width}/${size}/${invert}`;
-  if (made.key === key) return made.lut;
   const lut = new Uint8ClampedArray(size);
   const lo = window.centre - window.width / 2;
   for (let i = 0; i < size; i += 1) {
     const v = (255 * (i - lo)) / window.width;
     lut[i] = invert ? 255 - v : v;
   }
-  Object.assign(made, { key, lut });
   return lut;
 }

@@ -7,8 +7,8 @@ import { components, contour, cored, outline, unpack } from './shapes.js';
 /** @typedef {import('./image.js').Picture} Picture */
 /** @typedef {import('./image.js').Stored} Stored */
 /** @typedef {{id: number, run: string, map: import('./heat.js').HeatMap, made?: Layer}} Heat a heat map as fetched */
-/** @typedef {{w: number, h: number, pixels: Uint8Array, outline: {path: Path2D, scale: number}}} Region */
-/** @typedef {Region & {canvas: HTMLCanvasElement}} MaskLayer */
+/** @typedef {ReturnType<typeof region>} Region */
+/** @typedef {ReturnType<typeof tinted>} MaskLayer */
 /** @typedef {ReturnType<typeof prepared>} Layer */
 
 // A cache of fetched objects for the next cases, limited in number and pixels.
@@ -34,6 +34,7 @@ export class Shelf {
 
   /** @param {string} key @param {Promise<M>} promise */
   put(key, promise) {
+    this.held.delete(key);
     this.held.set(key, promise);
     const drop = () => this.held.get(key) === promise && this.held.delete(key);
     promise.then((made) => made || drop(), drop);
@@ -42,22 +43,13 @@ export class Shelf {
 
   /** @param {string} key @param {A} args for `make` */
   get(key, ...args) {
-    const held = this.held.get(key);
-    if (held) {
-      this.held.delete(key);
-      this.held.set(key, held);
-      return held;
-    }
-    const made = this.make(...args);
-    this.put(key, made);
-    return made;
+    const promise = this.held.get(key) ?? this.make(...args);
+    this.put(key, promise);
+    return promise;
   }
 
   async trim() {
-    for (const key of this.held.keys()) {
-      if (this.held.size <= this.most) break;
-      this.held.delete(key);
-    }
+    for (const key of [...this.held.keys()].slice(0, -this.most)) this.held.delete(key);
     let total = 0;
     for (const [key, promise] of [...this.held].reverse()) {
       const made = await promise.catch(() => null);
@@ -150,10 +142,8 @@ export function cutAt(made, step) {
 export function ahead(id, v, run) {
   if (pictures.has(`${id}/${v}`)) return null;
   const coming = unpacked(id, v, run || '');
-  pictures.put(
-    `${id}/${v}`,
-    coming.then((p) => p.picture),
-  );
+  const picture = coming.then((p) => p.picture);
+  pictures.put(`${id}/${v}`, picture);
   return coming;
 }
 
@@ -186,14 +176,14 @@ export function partsOf(buffer) {
   return parts;
 }
 
-/** A region of interest, or a mask. @param {Stored} stored @returns {Region} */
+/** A region of interest, or a mask. @param {Stored} stored */
 function region({ buffer, headers }) {
   const [h, w] = numbers(headers, 'X-Image-Shape');
   const pixels = unpack(new Uint8Array(buffer), w * h);
   return { w, h, pixels, outline: outline(pixels, w, h) };
 }
 
-/** A lesion mask and its picture in one colour. @param {Stored} stored @returns {MaskLayer} */
+/** A lesion mask and its picture in one colour. @param {Stored} stored */
 function tinted(stored) {
   const mask = region(stored);
   return { ...mask, canvas: canvasOf(mask.w, mask.h, (i) => (mask.pixels[i] ? LESION : 0)) };

@@ -1,10 +1,11 @@
 // Lesion masks: the version on screen, its comparison, and the tools to draw a new one.
 
-import { fill, options } from '../../../static/dom.js';
+import { fill, offer, options } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
 import { askLacking, compare, lacking, leave, makeReference, restore, use } from './drawing.js';
 import { press, slider } from './parts.js';
 import { masksShown, reveal, seenAnew } from './reference.js';
+import { fillHoles, smooth } from './shapes.js';
 
 const TOOLS = ['box', 'brush', 'erase', 'snap', 'click', 'polygon', 'take'];
 const FROM = { import: 'imported', hand: 'by hand', run: 'from a run' };
@@ -21,9 +22,9 @@ export function maskPanel(review) {
     restore: () => restore(review),
     adopt: () => makeReference(review),
     reveal: () => reveal(review),
-    holes: () => editor.fillHoles(),
-    smooth: () => editor.smooth(),
-    clear: () => editor.clear(),
+    holes: () => editor.step(fillHoles),
+    smooth: () => editor.step((mask, w, h) => smooth(mask, w, h)),
+    clear: () => editor.step((mask) => mask.fill(0)),
     discard: () => leave(review),
     truth() {
       review.display.set({ truth: !review.show.truth });
@@ -54,8 +55,6 @@ export function maskPanel(review) {
     $('.rv-restore').hidden = masks.length < 2 || review.maskId === masks[0].id || !review.maskId;
   }
   askLacking();
-  /** @type {Answers.ReviewSetup | null} */
-  let offered = null; // whose lesion types the menu lists
   review.shows(() => {
     const { detail, setup, show } = review;
     button('mask').textContent = { outline: 'Outline', fill: 'Filled', off: 'Hidden' }[show.mask];
@@ -81,8 +80,7 @@ export function maskPanel(review) {
     button('save').disabled = !editor.dirty;
     size.set(editor.size);
     const labels = (setup?.labels || []).map(/** @returns {[string, string]} */ (l) => [l, l]);
-    if (offered !== setup) fill(label, options([['', 'lesion type …'], ...labels]));
-    offered = setup;
+    offer(label, options([['', 'lesion type …'], ...labels]));
     versions();
   });
 }

@@ -12,8 +12,7 @@ import { matrix, seenSize, UPRIGHT } from './view.js';
 /** @typedef {import('./image.js').Picture} Picture */
 /** @typedef {CanvasRenderingContext2D} Context */
 
-// The panes of each layout.
-/** @type {Record<string, string[]>} */
+/** The panes of each layout. @type {Record<string, string[]>} */
 export const LAYOUTS = {
   one: ['overlay'],
   two: ['image', 'overlay'],

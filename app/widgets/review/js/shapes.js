@@ -106,9 +106,8 @@ export function unpack(bytes, length) {
 // Connected regions: how many, which one was clicked, holes, smoothing.
 /** Marks in `seen` the region of values >= level around pixel `start`. Pixels hang together along their sides, and at
  * their corners if `corners`.
- * @param {ArrayLike<number>} values @param {number} level @param {number} w @param {number} h @param {number} start
- * @param {Uint8Array} seen @param {boolean} corners */
-function flood(values, level, w, h, start, seen, corners) {
+ * @param {Field} field @param {number} level @param {number} start @param {Uint8Array} seen @param {boolean} corners */
+function flood({ w, h, values }, level, start, seen, corners) {
   const stack = [start];
   seen[start] = 1;
   while (stack.length) {
@@ -127,12 +126,12 @@ function flood(values, level, w, h, start, seen, corners) {
 }
 
 /** Counts 8-connected components of values >= level. @param {Field} field @param {number} level */
-export function components({ w, h, values }, level) {
-  const seen = new Uint8Array(w * h);
+export function components(field, level) {
+  const seen = new Uint8Array(field.values.length);
   let count = 0;
   for (let i = 0; i < seen.length; i += 1) {
-    if (seen[i] || !(values[i] >= level)) continue;
-    flood(values, level, w, h, i, seen, true);
+    if (seen[i] || !(field.values[i] >= level)) continue;
+    flood(field, level, i, seen, true);
     count += 1;
   }
   return count;
@@ -144,17 +143,17 @@ export function cored(field, level, core) {
   if (level >= core) return field;
   const { w, h } = field;
   const kept = new Uint8Array(w * h);
-  for (let i = 0; i < kept.length; i += 1)
-    if (field.values[i] > core && !kept[i]) flood(field.values, level, w, h, i, kept, true);
+  for (let i = 0; i < kept.length; i += 1) if (field.values[i] > core && !kept[i]) flood(field, level, i, kept, true);
   return { w, h, values: field.values.map((v, i) => (v >= level && !kept[i] ? BELOW : v)) };
 }
 
 /** Returns the component of values >= level at (x, y), or null if the point is below.
  * @param {Field} field @param {number} level @param {number} x @param {number} y */
-export function componentAt({ w, h, values }, level, x, y) {
+export function componentAt(field, level, x, y) {
+  const { w, h, values } = field;
   if (x < 0 || y < 0 || x >= w || y >= h || !(values[y * w + x] >= level)) return null;
   const inside = new Uint8Array(w * h);
-  flood(values, level, w, h, y * w + x, inside, true);
+  flood(field, level, y * w + x, inside, true);
   return { inside, box: /** @type {Box} */ (boxOf(inside, w, h)) };
 }
 
@@ -179,14 +178,9 @@ export function fillHoles(mask, w, h) {
   const box = boxOf(mask, w, h);
   if (!box) return;
   const [bw, bh] = sides(box);
-  const background = rimmed(
-    cut(mask, w, box).map((v) => 1 - v),
-    bw,
-    bh,
-    1,
-  );
-  const outside = new Uint8Array(background.length);
-  flood(background, 1, bw + 2, bh + 2, 0, outside, false);
+  const background = cut(mask, w, box).map((v) => 1 - v);
+  const outside = new Uint8Array((bw + 2) * (bh + 2));
+  flood({ w: bw + 2, h: bh + 2, values: rimmed(background, bw, bh, 1) }, 1, 0, outside, false);
   const unreached = cut(outside, bw + 2, { x0: 1, y0: 1, x1: bw, y1: bh }).map((v) => 1 - v);
   paste(mask, w, box, unreached);
 }
@@ -207,8 +201,8 @@ function rowSums(values, w, h, r) {
 }
 
 /** Smooths by majority in squares of side 2r + 1. Changes the mask.
- * @param {Uint8Array} mask @param {number} w @param {number} h @param {number} r */
-export function smooth(mask, w, h, r) {
+ * @param {Uint8Array} mask @param {number} w @param {number} h */
+export function smooth(mask, w, h, r = Math.max(2, Math.round(Math.max(w, h) / 200))) {
   const inner = boxOf(mask, w, h);
   const box = inner && within(inner.x0 - r, inner.y0 - r, inner.x1 + 1 + r, inner.y1 + 1 + r, w, h);
   if (!box) return;

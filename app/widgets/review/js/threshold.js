@@ -101,8 +101,8 @@ export class Threshold {
 
 const AT_ONCE = 1_000_000; // pixels counted before the page may update
 
-/** @typedef {{inside: Float64Array, outside: Float64Array, lesion: number, pixels: number, own: [number, number]}}
- *   PixelCounts by step; own: inside and outside the lesion, for the map's own outline */
+/** @typedef {{inside: Float64Array, outside: Float64Array, lesion: number, pixels: number, own: number[]}} PixelCounts
+ *   inside and outside the lesion, by step of the slider; own: both for the map's own outline */
 
 /** Counts an image's pixels by the highest step of the slider that finds them. Null if it was cancelled.
  * @param {Pick<import('./layers.js').Layer, 'map' | 'field'>} made @param {Uint8Array | undefined} lesion
@@ -111,7 +111,6 @@ export async function count({ map, field }, lesion, { w, h }, cancelled = () => 
   let pixels = 0; // of the lesion, also where no threshold finds them
   const inside = new Float64Array(STEPS + 2);
   const outside = new Float64Array(STEPS + 2);
-  /** @type {[number, number]} */
   const own = [0, 0];
   const { values: outlined } = layers.ownCut({ map, field });
   const row = new Float32Array(w);
