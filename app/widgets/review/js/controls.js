@@ -1,5 +1,5 @@
 // The panel on the right: meaning of the score, heat map, image, lesion mask.
-import { el, fill, finder, finderOfAll, options } from '../../../static/dom.js';
+import { el, fill, finderOfAll, options } from '../../../static/dom.js';
 import { fixed, moment, percent } from '../../../static/format.js';
 import { dom } from '../../../static/view.js';
 import { gradient, MAPS } from './colours.js';
@@ -167,16 +167,15 @@ export function known(detail, name) {
 
 /** @param {ReviewView} review */
 function aboutPanel(review) {
-  const element = review.$('.rv-about');
-  const $ = finder(element);
+  const { $ } = review;
   folding(review, 'about');
   const row = (/** @type {(string | undefined)[]} */ [title, value, tip]) =>
     dom`<div title=${tip}><dt>${title}</dt><dd>${value}</dd></div>`;
   review.shows(() => {
     const { detail } = review;
-    element.hidden = !detail;
+    $('.rv-about').hidden = !detail;
     if (!detail) return;
-    $('p').hidden = Boolean(detail.about);
-    fill($('dl'), known(detail, nameOf(review, detail)).map(row));
+    $('.rv-about p').hidden = Boolean(detail.about);
+    fill($('.rv-about dl'), known(detail, nameOf(review, detail)).map(row));
   });
 }

@@ -5,7 +5,8 @@ import { boxOf, componentAt, cut, paste, polygon, sides, stroke, within } from '
 
 /** @typedef {import('./shapes.js').Box} Box */
 /** @typedef {Pick<import('./layers.js').Layer, 'map' | 'cut' | 'level'>} Outlined a heat map and its outline */
-/** @typedef {{box: Box, before: Uint8Array, after: Uint8Array}} Entry one step of the history: a part of the mask */
+/** @typedef {{box: Box, before: Uint8Array, after: Uint8Array, grown?: import('./segment.js').Grown}} Entry one step of
+ *   the history: a part of the mask; grown: what the next click continues */
 /** @typedef {{source: string, run?: string | null, threshold?: number}} Origin what the drawing started from;
  *   source: hand, run, or normal (areas called normal, not a lesion) */
 
@@ -57,12 +58,8 @@ export class Editor {
    * @param {number} w @param {number} h @param {Uint8Array | null} [mask] @param {Origin | null} [origin] */
   open(w, h, mask = null, origin = null) {
     this.close();
-    this.origin = origin;
-    this.w = w;
-    this.h = h;
-    this.mask = mask ? mask.slice() : new Uint8Array(w * h);
-    this.canvas.width = w;
-    this.canvas.height = h;
+    Object.assign(this, { w, h, origin, mask: mask?.slice() || new Uint8Array(w * h) });
+    Object.assign(this.canvas, { width: w, height: h });
     if (mask) this.tint(boxOf(mask, w, h));
   }
 
@@ -97,6 +94,7 @@ export class Editor {
     const differs = mask.map((v, i) => v ^ before[i]);
     const box = boxOf(differs, this.w, this.h);
     if (!box) return null;
+    /** @type {Entry} */
     const entry = { box, before: cut(before, this.w, box), after: cut(mask, this.w, box) };
     this.history.push(entry);
     this.future = [];
@@ -140,12 +138,10 @@ export class Editor {
       this.active = { before: this.mask.slice(), last: p, value };
       this.move(p);
     } else if (this.tool === 'polygon') {
-      const first = this.points[0];
-      if (first && this.points.length > 2 && Math.hypot(first.x - p.x, first.y - p.y) < this.near) this.finish(value);
-      else {
-        this.points.push(p);
-        this.kept(false);
-      }
+      const [first] = this.points;
+      if (this.points.length > 2 && Math.hypot(first.x - p.x, first.y - p.y) < this.near) return this.finish(value);
+      this.points.push(p);
+      this.kept(false);
       this.changed();
     } else if (this.tool === 'box') this.frame = { a: p, b: p };
     else if (this.tool === 'take' || this.tool === 'click') this.take?.(p, event?.shiftKey ? 0 : value);

@@ -64,10 +64,7 @@ export class Picture {
   draw(context, view, window, invert) {
     const ratio = devicePixelRatio || 1;
     const lie = { ...view, scale: view.scale * ratio, dx: view.dx * ratio, dy: view.dy * ratio };
-    if (this.raw) {
-      this.sample(context, this.raw, lie, window || this.full, invert);
-      return;
-    }
+    if (this.raw) return this.sample(context, this.raw, lie, window || this.full, invert);
     context.save();
     context.imageSmoothingEnabled = lie.scale < 3;
     context.imageSmoothingQuality = 'high';

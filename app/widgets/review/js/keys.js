@@ -72,9 +72,7 @@ const NAMES = {
 };
 
 /** Returns a key's label on a button. @param {string} key */
-export function label(key) {
-  return NAMES[key] || (key.length === 1 ? key.toUpperCase() : key);
-}
+export const label = (key) => NAMES[key] || (key.length === 1 ? key.toUpperCase() : key);
 
 const DECISIONS = ['normal', 'abnormal', 'unsure'];
 const TEXT =
@@ -193,7 +191,7 @@ export function helpSheet(review, keys) {
   return {
     element: sheet,
     open() {
-      show(rows, Rows);
+      show(rows, Rows, { own: keys.own }); // drawn anew if the settings have been read again
       if (!sheet.open) sheet.showModal();
     },
   };

@@ -27,11 +27,6 @@ export class Shelf {
     this.held = new Map();
   }
 
-  /** @param {string} key */
-  has(key) {
-    return this.held.has(key);
-  }
-
   /** @param {string} key @param {Promise<M>} promise */
   put(key, promise) {
     this.held.delete(key);
@@ -140,7 +135,7 @@ export function cutAt(made, step) {
  * loaded.
  * @param {number} id @param {string} v @param {string | null} run */
 export function ahead(id, v, run) {
-  if (pictures.has(`${id}/${v}`)) return null;
+  if (pictures.held.has(`${id}/${v}`)) return null;
   const coming = unpacked(id, v, run || '');
   const picture = coming.then((p) => p.picture);
   pictures.put(`${id}/${v}`, picture);

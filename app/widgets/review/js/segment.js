@@ -11,18 +11,13 @@ import { pack, unite, unpack } from './shapes.js';
 const LEAST = 48; // pixels of a window's side
 const WHOLE = 0.7; // a window that contains more of the image is the whole image
 
-/** The region grown in each step of a drawing. @type {WeakMap<import('./editor.js').Entry, Grown>} */
-const steps = new WeakMap();
 /** Clicks that are shown before their answer. @type {Click[] | null} */
 let pending = null;
 /** @type {Promise<unknown>} */
 let last = Promise.resolve();
 
 /** Returns the region grown in the last step, if that was a click. @param {ReviewView} review */
-function grown({ editor }) {
-  const entry = editor.history.at(-1);
-  return entry ? steps.get(entry) : undefined;
-}
+const grown = ({ editor }) => editor.history.at(-1)?.grown;
 
 /** Returns the clicks to show. @param {ReviewView} review @returns {Click[]} */
 export function placed(review) {
@@ -34,7 +29,7 @@ export function placed(review) {
  * @param {ReviewView} review @param {import('./editor.js').Entry} entry the last step */
 export function correctsFrom(review, entry) {
   const base = review.editor.mask?.slice() || new Uint8Array();
-  steps.set(entry, { clicks: [], base, window: inSight(review), corrects: true });
+  entry.grown = { clicks: [], base, window: inSight(review), corrects: true };
 }
 
 /** The visible part of the image; null if that is nearly all. @param {ReviewView} review @returns {Window | null} */
@@ -117,7 +112,7 @@ async function one(review, id, click) {
     if (!corrects) unite(mask, found);
   });
   pending = null;
-  if (made?.entry) steps.set(made.entry, { clicks, base, window, corrects });
+  if (made?.entry) made.entry.grown = { clicks, base, window, corrects };
   else if (made) review.say('This click did not change the region.');
   review.redraw();
 }
