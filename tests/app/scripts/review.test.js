@@ -37,7 +37,7 @@ test('fetched layers are cached, the oldest are dropped, and failures are not ca
   assert.deepEqual([...shelf.held.keys()], ['1', '3']);
   await assert.rejects(shelf.get('-1', -1));
   await new Promise((go) => setTimeout(go));
-  assert.equal(shelf.has('-1'), false);
+  assert.equal(shelf.held.has('-1'), false);
 });
 
 test('a pack is split into its parts', () => {

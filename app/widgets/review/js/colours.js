@@ -21,29 +21,23 @@ export const LINES = {
   roi: '#f0e442',
 };
 
-/** @type {Map<string, Uint8ClampedArray>} */
-const tables = new Map();
-
-/** Returns 256 x RGB. @param {string} name one of MAPS; inferno for an unknown name */
-export function table(name) {
-  const kept = tables.get(name);
-  if (kept) return kept;
-  const stops = (ANCHORS[name] || ANCHORS.inferno)
-    .split(' ')
-    .map((s) => [0, 2, 4].map((i) => parseInt(s.slice(i, i + 2), 16)));
+/** Returns 256 x RGB, linear between colours. @param {string} anchors */
+function between(anchors) {
+  const stops = anchors.split(' ').map((s) => [0, 2, 4].map((i) => parseInt(s.slice(i, i + 2), 16)));
   const out = new Uint8ClampedArray(256 * 3);
   for (let i = 0; i < 256; i += 1) {
     const at = (i / 255) * (stops.length - 1);
     const lo = Math.min(Math.floor(at), stops.length - 2);
     for (let c = 0; c < 3; c += 1) out[3 * i + c] = stops[lo][c] + (at - lo) * (stops[lo + 1][c] - stops[lo][c]);
   }
-  tables.set(name, out);
   return out;
 }
 
+const TABLES = Object.fromEntries(MAPS.map((name) => [name, between(ANCHORS[name])]));
+
+/** Returns 256 x RGB. @param {string} name one of MAPS; inferno for an unknown name */
+export const table = (name) => TABLES[name] || TABLES.inferno;
+
 /** Returns the map as a CSS background, from low to high. @param {string} name */
-export function gradient(name) {
-  const t = table(name);
-  const stop = (/** @type {number} */ i) => `rgb(${t[3 * i]}, ${t[3 * i + 1]}, ${t[3 * i + 2]})`;
-  return `linear-gradient(to right, ${[0, 32, 64, 96, 128, 160, 192, 224, 255].map(stop).join(', ')})`;
-}
+export const gradient = (name) =>
+  `linear-gradient(to right, ${(ANCHORS[name] || ANCHORS.inferno).replace(/\w+/g, '#$&').replaceAll(' ', ', ')})`;

@@ -1,12 +1,11 @@
 // The panel on the right: meaning of the score, heat map, image, lesion mask.
-import { el, fill, finder, finderOfAll, options } from '../../../static/dom.js';
+import { el, fill, finderOfAll, options } from '../../../static/dom.js';
 import { fixed, moment, percent } from '../../../static/format.js';
 import { dom } from '../../../static/view.js';
 import { gradient, MAPS } from './colours.js';
 import { explained } from './explained.js';
 import { findingsPanel } from './findings.js';
 import { STEPS } from './heat.js';
-import { windows } from './image.js';
 import { learnOffer } from './learn.js';
 import { maskPanel } from './mask_panel.js';
 import { choice, press, slider } from './parts.js';
@@ -22,7 +21,7 @@ export function controls(review) {
   const level = slider($('.rv-level'), { input: (v) => display.setWindow({ centre: v }) });
   const width = slider($('.rv-width'), { input: (v) => display.setWindow({ width: v }) });
   const [colours, presets, keep] = ['.rv-colours', '.rv-presets', '.rv-keep'].map($);
-  const [reset, folded] = ['.rv-reset', '.rv-display'].map($);
+  const reset = $('.rv-reset');
   fill(colours, options(MAPS.map((name) => [name, name])));
   colours.onchange = () => display.set({ colours: colours.value });
   const overlay = choice($('.rv-overlay'), (key) => {
@@ -33,9 +32,7 @@ export function controls(review) {
   presets.onchange = () => display.preset(presets.value);
   keep.onclick = () => display.set({ keepWindow: !show.keepWindow });
   reset.onclick = () => display.preset('');
-  folded.ontoggle = () => {
-    if (folded.open !== show.display) display.set({ display: folded.open });
-  };
+  folding(review, 'display');
   learnOffer(review);
   $('.rv-history').append(review.history.element);
   for (const panel of [maskPanel, findingsPanel, tagPanel, explained, aboutPanel]) panel(review);
@@ -46,15 +43,13 @@ export function controls(review) {
     level.range.max = width.range.max = String(display.top);
     level.set(centre);
     width.set(wide);
-    const ct = String(display.ct());
-    if (presets.dataset.ct !== ct) {
-      const names = windows(display.ct()).map((w) => w.name);
-      const named = options([['', 'full range'], ...names.map((name, i) => /** @type {const} */ ([i, name]))]);
+    const names = display.presets().map(({ name }) => name);
+    if (presets.options[1]?.value !== names[0]) {
+      const named = options([['', 'full range'], ...names.map((name) => /** @type {const} */ ([name, name]))]);
       fill(presets, named, el('option', { value: 'own', hidden: true }, 'custom window'));
     }
-    presets.dataset.ct = ct;
-    presets.value = display.windowName();
-    reset.disabled = !display.windowName();
+    presets.value = show.window?.name ?? '';
+    reset.disabled = !show.window;
     press(keep, show.keepWindow);
   }
 
@@ -67,7 +62,6 @@ export function controls(review) {
     $('.rv-of-map').hidden = !detail || without;
     $('.rv-veil').hidden = !detail?.blind;
     overlay(show.heat ? (show.contour ? 'both' : 'heat') : show.contour ? 'contour' : 'off');
-    if (folded.open !== show.display) folded.open = show.display;
     press($('[data-act=roi]'), show.inside);
     press($('[data-act=nearest]'), show.nearest);
     press($('[data-act=invert]'), show.invert);
@@ -81,6 +75,15 @@ export function controls(review) {
     numbers(review);
     percentileScale(review, reading);
   });
+}
+
+/** Keeps a part of the panel folded, or open, as the reader left it.
+ * @param {ReviewView} review @param {'display' | 'about'} part */
+function folding(review, part) {
+  const { show, display } = review;
+  const element = review.$(`.rv-${part}`);
+  element.ontoggle = () => element.open !== show[part] && display.set({ [part]: element.open });
+  review.shows(() => (element.open = show[part]));
 }
 
 /** Describes how a map is outlined. @param {import('./heat.js').HeatMap} map */
@@ -164,19 +167,15 @@ export function known(detail, name) {
 
 /** @param {ReviewView} review */
 function aboutPanel(review) {
-  const element = review.$('.rv-about');
-  const $ = finder(element);
-  element.ontoggle = () => {
-    if (element.open !== review.show.about) review.display.set({ about: element.open });
-  };
+  const { $ } = review;
+  folding(review, 'about');
   const row = (/** @type {(string | undefined)[]} */ [title, value, tip]) =>
     dom`<div title=${tip}><dt>${title}</dt><dd>${value}</dd></div>`;
   review.shows(() => {
-    const { detail, show } = review;
-    element.hidden = !detail;
-    element.open = show.about;
+    const { detail } = review;
+    $('.rv-about').hidden = !detail;
     if (!detail) return;
-    $('p').hidden = Boolean(detail.about);
-    fill($('dl'), known(detail, nameOf(review, detail)).map(row));
+    $('.rv-about p').hidden = Boolean(detail.about);
+    fill($('.rv-about dl'), known(detail, nameOf(review, detail)).map(row));
   });
 }

@@ -2,7 +2,6 @@
 import { post } from '../../../static/api.js';
 import { windowOf, windows } from './image.js';
 import * as layers from './layers.js';
-import { LAYOUTS } from './paint.js';
 
 /** @typedef {import('./layers.js').Heat} Heat */
 /** @typedef {Partial<typeof import('./review_view.js').SHOW>} Shown */
@@ -27,26 +26,21 @@ export class Display {
     this.review = review;
     /** @type {{heat: Heat | null, second: Heat | null}} the heat maps as fetched */
     this.raw = { heat: null, second: null };
-    this.chosen = 'own'; // in the menu of windows, if the window is not the full range
     this.top = 255; // largest grey value of the image on screen
     this.timer = 0;
   }
 
-  /** Changes the display, as an action of the reader. @param {Shown} values */
+  /** Changes the display, as an action of the reader that can be undone. @param {Shown} values */
   set(values) {
-    this.acted(values);
-    return this.apply(values);
-  }
-
-  /** Records the coming change, so that it can be undone. @param {Shown} values */
-  acted(values) {
     const { history, show, detail } = this.review;
     const before = Object.fromEntries(Object.keys(values).map((key) => [key, Reflect.get(show, key)]));
     const changed = Object.entries(values).filter(([key, value]) => key in WORDS && before[key] !== value);
-    if (!changed.length) return;
-    const words = changed.map(([key]) => WORDS[key]).join(' and ');
-    const [undo, redo] = [before, values].map((shown) => () => this.apply(shown));
-    history.add({ words, kind: words, case: detail?.id, passing: 'window' in values, undo, redo });
+    if (changed.length) {
+      const words = changed.map(([key]) => WORDS[key]).join(' and ');
+      const [undo, redo] = [before, values].map((shown) => () => this.apply(shown));
+      history.add({ words, kind: words, case: detail?.id, passing: 'window' in values, undo, redo });
+    }
+    return this.apply(values);
   }
 
   /** @param {Shown} values */
@@ -54,7 +48,10 @@ export class Display {
     const { review } = this;
     const { show } = review;
     Object.assign(show, values);
-    if ('window' in values) this.chosen = 'own';
+    if ('inside' in values) {
+      this.dress();
+      review.threshold.settle();
+    }
     for (const made of [review.heat, review.second]) if (made) layers.recolour(made, show.colours);
     review.redraw();
     clearTimeout(this.timer);
@@ -62,11 +59,6 @@ export class Display {
       const { window: _, invert: __, nearest: ___, ...keep } = show;
       post('/api/review/settings', { show: keep });
     }, 2000);
-    if ('inside' in values) {
-      this.dress();
-      review.threshold.settle();
-      review.redraw();
-    }
     if ('heat' in values && review.grid.on) review.grid.anew();
     if ('nearest' in values) await review.cases.fetchNearest();
     if (values.layout === 'compare' && review.detail && !review.detail.blind) {
@@ -87,14 +79,11 @@ export class Display {
     if (review.second) layers.cutAt(review.second, review.threshold.step);
   }
 
-  /** @param {Partial<import('./image.js').Window>} change @param {string} [name] of the window in its menu */
-  setWindow(change, name = 'own') {
-    const window = { ...this.window(), ...change };
+  /** @param {Partial<import('./image.js').Window>} change */
+  setWindow(change) {
+    const window = { ...this.window(), name: 'own', ...change };
     window.width = Math.max(window.width, 1);
-    this.acted({ window });
-    this.review.show.window = window;
-    this.chosen = name;
-    this.review.redraw();
+    return this.set({ window });
   }
 
   /** Prepares for another case: its full range, unless the reader keeps the window. */
@@ -116,25 +105,22 @@ export class Display {
     this.top = top;
   }
 
-  /** Returns the value of the menu of windows: a preset's number, 'own' for a manual one, '' for the full range. */
-  windowName() {
-    return this.review.show.window ? this.chosen : '';
+  /** The presets that suit the image: in Hounsfield units, or fractions of its range. */
+  presets() {
+    const { detail, picture } = this.review;
+    return windows(detail?.modality === 'CT' && Boolean(picture?.raw));
   }
 
-  // Whether grey values are Hounsfield units.
-  ct() {
-    return this.review.detail?.modality === 'CT' && Boolean(this.review.picture?.raw);
-  }
-
-  /** @param {string} value of the menu of windows; '' is the full range */
-  preset(value) {
+  /** @param {string} name of a preset; '' is the full range */
+  preset(name) {
     const { picture } = this.review;
-    if (value === '' || !picture) this.set({ window: null });
-    else this.setWindow(windowOf(windows(this.ct())[Number(value)], picture), value);
+    const chosen = this.presets().find((one) => one.name === name);
+    if (chosen && picture) return this.setWindow({ ...windowOf(chosen, picture), name });
+    return this.set({ window: null });
   }
 
   /** @param {string} layout */
   setLayout(layout) {
-    if (layout in LAYOUTS) return this.set({ layout });
+    return this.set({ layout });
   }
 }

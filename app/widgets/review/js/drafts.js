@@ -1,7 +1,7 @@
 // Unsaved drawings: stored by the studio after each stroke, restored when the case is shown again.
 import { base64, bytes, discard, get, headed, postBytes } from '../../../static/api.js';
 import { keep, kept } from '../../../static/kept.js';
-import { cut, pack, paste, unpack } from './shapes.js';
+import { cut, pack, paste, sides, unpack } from './shapes.js';
 import { isPassing } from './stored.js';
 
 /** @param {Uint8Array} raw @param {CompressionStream | DecompressionStream} stream */
@@ -36,24 +36,25 @@ export class Drafts {
 
   /** Fetches which cases of the study have a draft. */
   async load() {
-    const { study } = this.review;
     this.takeUp();
-    await this.sending;
-    const found = await get('/api/review/drafts', { study });
-    if (study !== this.review.study) return;
-    this.cases = new Set(found.ok ? found.drafts.map((d) => d.id) : []);
+    this.cases = (await this.stored()) || this.cases;
   }
 
   /** Updates from drafts that another window of this reader stored or discarded; this window's are known. */
   async follow() {
+    const cases = await this.stored();
+    if (!cases || this.latest.size) return;
+    const before = this.cases;
+    this.cases = cases;
+    for (const id of [...before, ...cases]) if (before.has(id) !== cases.has(id)) this.review.list.renew(id);
+  }
+
+  /** The cases whose drafts the studio has; null if they are not known, or no longer asked for. */
+  async stored() {
     const { study } = this.review;
     await this.sending;
     const found = await get('/api/review/drafts', { study });
-    if (study !== this.review.study || !found.ok || this.latest.size) return;
-    const before = this.cases;
-    this.cases = new Set(found.drafts.map((d) => d.id));
-    for (const id of new Set([...before, ...this.cases]))
-      if (before.has(id) !== this.cases.has(id)) this.review.list.renew(id);
+    return found.ok && study === this.review.study ? new Set(found.drafts.map((d) => d.id)) : null;
   }
 
   /** On leaving the page: stores unanswered drafts in the browser, for the next page. */
@@ -113,10 +114,12 @@ export class Drafts {
   async fetch({ id, blind, width, height }) {
     if (blind || !this.cases.has(id)) return null;
     await this.sending;
-    const unsent = this.latest.get(id);
-    const got = unsent ? null : await bytes(`/api/review/draft/${id}`);
-    if (!got && !unsent) return null;
-    const raw = unsent || (await through(new Uint8Array(got?.buffer || []), new DecompressionStream('gzip')));
+    let raw = this.latest.get(id);
+    if (!raw) {
+      const got = await bytes(`/api/review/draft/${id}`);
+      if (!got) return null;
+      raw = await through(new Uint8Array(got.buffer), new DecompressionStream('gzip'));
+    }
     const drawing = decode(raw);
     return drawing.w === width && drawing.h === height ? drawing : null;
   }
@@ -140,7 +143,7 @@ export class Drafts {
 const LARGEST = 2 << 20; // bytes of the history; older steps are dropped
 
 /** @param {Box} box */
-const area = (box) => (box.x1 - box.x0 + 1) * (box.y1 - box.y0 + 1);
+const area = (box) => sides(box)[0] * sides(box)[1];
 
 /** @param {Entry} entry */
 const changed = ({ before, after }) => pack(before.map((v, i) => v ^ after[i]));
@@ -148,12 +151,8 @@ const changed = ({ before, after }) => pack(before.map((v, i) => v ^ after[i]));
 /** @param {Drawing} drawing */
 export function encode({ w, h, mask, history, future, points, origin }) {
   let left = LARGEST;
-  const fits = (/** @type {Entry} */ entry) => {
-    left -= area(entry.box) / 8;
-    return left > 0;
-  };
-  const past = history.slice(history.findLastIndex((entry) => !fits(entry)) + 1);
-  const next = future.slice(future.findLastIndex((entry) => !fits(entry)) + 1);
+  const fits = (/** @type {Entry} */ { box }) => (left -= area(box) / 8) > 0;
+  const [past, next] = [history, future].map((steps) => steps.slice(steps.findLastIndex((step) => !fits(step)) + 1));
   const boxes = (/** @type {Entry[]} */ entries) => entries.map((e) => e.box);
   const head = { w, h, points, origin, history: boxes(past), future: boxes(next) };
   const text = new TextEncoder().encode(JSON.stringify(head));
@@ -171,35 +170,26 @@ export function encode({ w, h, mask, history, future, points, origin }) {
 
 /** @param {Uint8Array} bytes as `encode` made them @returns {Drawing} */
 export function decode(bytes) {
-  const read = headed(bytes.buffer, bytes.byteOffset);
-  const { w, h, points, origin, history, future } = read.head;
-  let at = read.at - bytes.byteOffset;
+  let { head, at } = headed(bytes.buffer);
+  const { w, h, points, origin, history, future } = head;
   const bits = (/** @type {number} */ count) => {
     const part = unpack(bytes.subarray(at, at + Math.ceil(count / 8)), count);
     at += Math.ceil(count / 8);
     return part;
   };
   const mask = bits(w * h);
-  const flips = [...history, ...future].map((/** @type {Box} */ box) => ({ box, flip: bits(area(box)) }));
-  /** Returns the mask before and after a step, from the mask on one side of it.
-   * @param {Uint8Array} from changed: the mask on the other side @param {{box: Box, flip: Uint8Array}} step */
-  const crossed = (from, { box, flip }) => {
-    const here = cut(from, w, box);
-    const there = here.map((v, i) => v ^ flip[i]);
-    paste(from, w, box, there);
-    return { box, here, there };
+  /** Reads steps, of which the last one is next to the mask.
+   * @param {Box[]} boxes @param {boolean} done whether the mask is after the steps, not before them */
+  const steps = (boxes, done) => {
+    const side = mask.slice();
+    const flips = boxes.map((box) => ({ box, flip: bits(area(box)) }));
+    const crossed = flips.reverse().map(({ box, flip }) => {
+      const here = cut(side, w, box);
+      const there = here.map((v, i) => v ^ flip[i]);
+      paste(side, w, box, there);
+      return done ? { box, before: there, after: here } : { box, before: here, after: there };
+    });
+    return crossed.reverse();
   };
-  const back = mask.slice();
-  const past = flips
-    .slice(0, history.length)
-    .reverse()
-    .map((step) => crossed(back, step))
-    .map(({ box, here, there }) => ({ box, before: there, after: here }));
-  const on = mask.slice();
-  const next = flips
-    .slice(history.length)
-    .reverse() // the step undone last is at the end, and is redone first
-    .map((step) => crossed(on, step))
-    .map(({ box, here, there }) => ({ box, before: here, after: there }));
-  return { w, h, mask, points, origin, history: past.reverse(), future: next.reverse() };
+  return { w, h, mask, points, origin, history: steps(history, true), future: steps(future, false) };
 }

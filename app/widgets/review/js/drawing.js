@@ -1,11 +1,12 @@
 // Drawing a lesion mask: active tools, masks from boxes, versions on screen, saving.
+import { signal } from '@preact/signals';
 import { bytes, discard, enqueue, post, postBytes } from '../../../static/api.js';
 import { keep, kept } from '../../../static/kept.js';
 import { STROKE } from './history.js';
 import * as layers from './layers.js';
 import { masksShown } from './reference.js';
-import { correctsFrom, grow, inSight, maskOf, ready, refused } from './segment.js';
-import { boxOf, hottest, pack, unpack } from './shapes.js';
+import { correctsFrom, grow, inSight, ready, stepFrom } from './segment.js';
+import { hottest, pack, unite, unpack } from './shapes.js';
 import { overlap } from './threshold.js';
 
 export const DRAWING = ['click', 'brush', 'erase', 'polygon', 'take'];
@@ -40,7 +41,7 @@ export function takeTool(review, tool) {
 function takeComponent(review, p) {
   const { heat, editor } = review;
   if (!heat) return;
-  if (!editor.takeComponent(heat.map, heat.cut, heat.level, p))
+  if (!editor.takeComponent(heat, p))
     review.say('The heat map is below the threshold there. Lower the threshold, or click inside the contour.');
   else if (editor.origin?.source === 'hand' && !review.lesion && editor.history.length === 1)
     editor.origin = { source: 'run', run: review.run, threshold: heat.level };
@@ -163,33 +164,32 @@ export function allMarked(review) {
   });
 }
 
-/** @param {number} caseId @param {number | null} id */
-const version = (caseId, id) => (id ? layers.masks.get(`${caseId}/${id}`, caseId, id) : null);
+/** Fetches a version of the mask, or none, and shows it if the case is still on screen.
+ * @param {ReviewView} review @param {number | null} id @param {(mask: layers.MaskLayer | null) => void} put */
+async function withVersion(review, id, put) {
+  const { detail } = review;
+  if (!detail) return;
+  const mask = id ? await layers.masks.get(`${detail.id}/${id}`, detail.id, id) : null;
+  if (review.detail?.id !== detail.id) return;
+  put(mask);
+  review.redraw();
+}
 
 /** Shows a version of the mask, or none. @param {ReviewView} review @param {number | null} id */
-export async function use(review, id) {
-  const { detail } = review;
-  if (!detail) return;
-  const lesion = await version(detail.id, id);
-  if (review.detail?.id !== detail.id) return;
-  review.put({ lesion, maskId: id, waits: review.waits && !id });
-  if (review.heat) review.threshold.settle();
-  review.redraw();
-}
+export const use = (review, id) =>
+  withVersion(review, id, (lesion) => {
+    review.put({ lesion, maskId: id, waits: review.waits && !id });
+    if (review.heat) review.threshold.settle();
+  });
 
 /** Shows a second version with the first. @param {ReviewView} review @param {number | null} id */
-export async function compare(review, id) {
-  const { detail } = review;
-  if (!detail) return;
-  const other = await version(detail.id, id);
-  if (review.detail?.id !== detail.id) return;
-  review.put({ other, otherId: id });
-  review.redraw();
-  if (other && review.lesion) {
+export const compare = (review, id) =>
+  withVersion(review, id, (other) => {
+    review.put({ other, otherId: id });
+    if (!other || !review.lesion) return;
     const { dice, iou } = overlap(review.lesion.pixels, other.pixels);
     review.say(`The two versions: Dice ${dice.toFixed(3)}, IoU ${iou.toFixed(3)}.`);
-  }
-}
+  });
 
 /** Returns the number of a version as the reader may know it. @param {ReviewView} review
  * @param {{mask: number, version: number}} saved */
@@ -225,23 +225,17 @@ export function restore(review) {
 const USED = 'pmsacl.boxes'; // stored in the browser: for readers who have used boxes the next cases are prepared
 const LEAST = 3; // minimum side of a dragged box in pixels; smaller ones are slips
 
-/** What is missing for boxes, in a sentence; null if nothing is, undefined until known.
- * @type {string | null | undefined} */
-let lacking;
-/** @type {Promise<unknown> | null} */
-let asking = null;
+export const lacking = signal(''); // what is missing for boxes, in a sentence
 
-/** Fetches what is missing for boxes, once per page. @param {(sentence: string | null) => void} known */
-export function available(known) {
-  asking ||= post('/api/review/boxes', { cases: [] }).then((answer) => {
-    if (answer.ok) lacking = answer.missing;
-  });
-  asking.then(() => lacking !== undefined && known(lacking));
+/** Fetches what is missing for boxes. */
+export async function askLacking() {
+  const answer = await post('/api/review/boxes', { cases: [] });
+  if (answer.ok) lacking.value = answer.missing || '';
 }
 
 /** Asks the studio to prepare cases, for readers who use boxes. @param {number[]} cases the first one first */
 export function prepare(cases) {
-  if (!lacking && kept(USED, false)) post('/api/review/boxes', { cases: cases.slice(0, 4) });
+  if (!lacking.value && kept(USED, false)) post('/api/review/boxes', { cases: cases.slice(0, 4) });
 }
 
 /** @param {ReviewView} review */
@@ -280,29 +274,15 @@ function boxed(review, a, b) {
 /** Requests a mask and adds it to the drawing as one step, which clicks can correct.
  * @param {ReviewView} review @param {string} path @param {unknown} body */
 async function drawn(review, path, body) {
-  const { editor, detail, picture } = review;
-  if (!detail || !picture) return;
-  if (lacking) return review.say(lacking, 'bad');
+  if (lacking.value) return review.say(lacking.value, 'bad');
   begin(review);
-  const at = editor.history.length;
   const waits = setTimeout(() => review.flash('Looking at the image …', 'note', 20000), 400);
-  try {
-    const found = await maskOf(path, body, picture);
-    if (review.detail?.id !== detail.id || !editor.mask || editor.history.length !== at) return;
-    if (!found.some(Boolean))
-      return review.say('Nothing was found there. Drag a box round the lesion, or use the brush.');
-    editor.step((mask) => {
-      for (let i = 0; i < found.length; i += 1) if (found[i]) mask[i] = 1;
-      return boxOf(found, editor.w, editor.h);
-    });
-    if (editor.history.length > at) correctsFrom(review);
-    else review.say('The mask already contains this region.');
-  } catch (error) {
-    refused(review, error);
-  } finally {
-    clearTimeout(waits);
-    review.flash('', 'note', 0);
-    beginUse(review);
-    review.redraw();
-  }
+  const made = await stepFrom(review, path, body, unite);
+  clearTimeout(waits);
+  review.flash('', 'note', 0);
+  if (made?.entry) correctsFrom(review, made.entry);
+  else if (made?.found.some(Boolean)) review.say('The mask already contains this region.');
+  else if (made) review.say('Nothing was found there. Drag a box round the lesion, or use the brush.');
+  beginUse(review);
+  review.redraw();
 }

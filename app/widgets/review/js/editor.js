@@ -1,10 +1,12 @@
 // The mask being drawn: tools, undo by stroke, and its overlay on the image.
 
-import { sampler } from './heat.js';
-import { boxOf, componentAt, cut, fillHoles, join, paste, polygon, smooth, stroke } from './shapes.js';
+import { inked, nearest, sampler } from './heat.js';
+import { boxOf, componentAt, cut, paste, polygon, sides, stroke, within } from './shapes.js';
 
 /** @typedef {import('./shapes.js').Box} Box */
-/** @typedef {{box: Box, before: Uint8Array, after: Uint8Array}} Entry one step of the history: a part of the mask */
+/** @typedef {Pick<import('./layers.js').Layer, 'map' | 'cut' | 'level'>} Outlined a heat map and its outline */
+/** @typedef {{box: Box, before: Uint8Array, after: Uint8Array, grown?: import('./segment.js').Grown}} Entry one step of
+ *   the history: a part of the mask; grown: what the next click continues */
 /** @typedef {{source: string, run?: string | null, threshold?: number}} Origin what the drawing started from;
  *   source: hand, run, or normal (areas called normal, not a lesion) */
 
@@ -24,7 +26,7 @@ export class Editor {
     this.cursor = null;
     /** @type {((p: Spot, value: number) => void) | null} the action of the tools `take` and `click` at a spot */
     this.take = null;
-    /** @type {{before: Uint8Array, last: Spot, box: Box | null, value: number} | null} the stroke being drawn */
+    /** @type {{before: Uint8Array, last: Spot, value: number} | null} the stroke being drawn */
     this.active = null;
     this.w = 0;
     this.h = 0;
@@ -56,12 +58,8 @@ export class Editor {
    * @param {number} w @param {number} h @param {Uint8Array | null} [mask] @param {Origin | null} [origin] */
   open(w, h, mask = null, origin = null) {
     this.close();
-    this.origin = origin;
-    this.w = w;
-    this.h = h;
-    this.mask = mask ? mask.slice() : new Uint8Array(w * h);
-    this.canvas.width = w;
-    this.canvas.height = h;
+    Object.assign(this, { w, h, origin, mask: mask?.slice() || new Uint8Array(w * h) });
+    Object.assign(this.canvas, { width: w, height: h });
     if (mask) this.tint(boxOf(mask, w, h));
   }
 
@@ -75,34 +73,29 @@ export class Editor {
 
   /** Repaints a part of the mask. @param {Box | null} box */
   tint(box) {
-    const { mask } = this;
-    if (!box || !mask) return;
-    const bw = box.x1 - box.x0 + 1;
-    const bh = box.y1 - box.y0 + 1;
-    const image = new ImageData(bw, bh);
-    const words = new Uint32Array(image.data.buffer);
+    if (!box || !this.mask) return;
+    const part = cut(this.mask, this.w, box);
     const ink = this.origin?.source === 'normal' ? 0x73e8b87d : 0x73a3d62f; // ABGR of a normal decision, of LINES.edit
-    for (let y = 0; y < bh; y += 1) {
-      const from = (box.y0 + y) * this.w + box.x0;
-      for (let x = 0; x < bw; x += 1) if (mask[from + x]) words[y * bw + x] = ink;
-    }
+    const image = inked(...sides(box), (i) => (part[i] ? ink : 0));
     this.canvas.getContext('2d')?.putImageData(image, box.x0, box.y0);
   }
 
-  /** Runs a change as one step of the history. @param {(mask: Uint8Array) => Box | null} change returns the changed box */
+  /** Runs a change as one step of the history; returns the step, or null if nothing changed.
+   * @param {(mask: Uint8Array, w: number, h: number) => void} change */
   step(change) {
-    const { mask } = this;
-    if (!mask) return;
-    const before = mask.slice();
-    this.commit(before, change(mask));
+    if (!this.mask) return null;
+    const before = this.mask.slice();
+    change(this.mask, this.w, this.h);
+    return this.commit(this.mask, before);
   }
 
-  /** @param {Uint8Array} before @param {Box | null} box */
-  commit(before, box) {
-    const { mask } = this;
-    if (!box || !mask) return;
+  /** @param {Uint8Array} mask @param {Uint8Array} before the mask before the step */
+  commit(mask, before) {
+    const differs = mask.map((v, i) => v ^ before[i]);
+    const box = boxOf(differs, this.w, this.h);
+    if (!box) return null;
+    /** @type {Entry} */
     const entry = { box, before: cut(before, this.w, box), after: cut(mask, this.w, box) };
-    if (entry.before.every((v, i) => v === entry.after[i])) return;
     this.history.push(entry);
     this.future = [];
     let bytes = this.history.reduce((sum, e) => sum + 2 * e.before.length, 0);
@@ -111,6 +104,7 @@ export class Editor {
     this.tint(box);
     this.kept(true);
     this.changed();
+    return entry;
   }
 
   undo() {
@@ -123,18 +117,14 @@ export class Editor {
 
   /** @param {Entry[]} from @param {Entry[]} to @param {'before' | 'after'} which */
   travel(from, to, which) {
-    if (this.points.length) {
-      this.points.pop();
-      this.kept(false);
-      this.changed();
-      return true;
+    if (!this.points.pop()) {
+      const entry = from.pop();
+      if (!entry || !this.mask) return false;
+      paste(this.mask, this.w, entry.box, entry[which]);
+      to.push(entry);
+      this.dirty = this.history.length > 0;
+      this.tint(entry.box);
     }
-    const entry = from.pop();
-    if (!entry || !this.mask) return false;
-    paste(this.mask, this.w, entry.box, entry[which]);
-    to.push(entry);
-    this.dirty = this.history.length > 0;
-    this.tint(entry.box);
     this.kept(false);
     this.changed();
     return true;
@@ -145,15 +135,13 @@ export class Editor {
     if (!this.mask) return;
     const value = this.tool === 'erase' || event?.altKey ? 0 : 1;
     if (this.tool === 'brush' || this.tool === 'erase') {
-      this.active = { before: this.mask.slice(), last: p, box: null, value };
+      this.active = { before: this.mask.slice(), last: p, value };
       this.move(p);
     } else if (this.tool === 'polygon') {
-      const first = this.points[0];
-      if (first && this.points.length > 2 && Math.hypot(first.x - p.x, first.y - p.y) < this.near) this.finish(value);
-      else {
-        this.points.push(p);
-        this.kept(false);
-      }
+      const [first] = this.points;
+      if (this.points.length > 2 && Math.hypot(first.x - p.x, first.y - p.y) < this.near) return this.finish(value);
+      this.points.push(p);
+      this.kept(false);
       this.changed();
     } else if (this.tool === 'box') this.frame = { a: p, b: p };
     else if (this.tool === 'take' || this.tool === 'click') this.take?.(p, event?.shiftKey ? 0 : value);
@@ -164,67 +152,41 @@ export class Editor {
     this.cursor = p;
     if (this.frame) this.frame.b = p;
     if (this.active && this.mask) {
-      const touched = stroke(this.mask, this.w, this.h, this.active.last, p, this.size / 2, this.active.value);
-      this.active.box = join(this.active.box, touched);
+      const { last, value } = this.active;
       this.active.last = p;
-      this.tint(touched);
+      this.tint(stroke(this.mask, this.w, this.h, last, p, this.size / 2, value));
     }
     this.changed();
   }
 
   up() {
-    const { frame } = this;
-    this.frame = null;
+    const { frame, active, mask } = this;
+    this.frame = this.active = null;
     if (frame) this.boxed(frame.a, frame.b);
-    if (!this.active) return;
-    const { before, box } = this.active;
-    this.active = null;
-    this.commit(before, box);
+    if (active && mask) this.commit(mask, active.before);
   }
 
   finish(value = 1) {
     const points = this.points;
     this.points = [];
-    if (points.length > 2) this.step((mask) => polygon(mask, this.w, this.h, points, value));
+    if (points.length > 2) this.step((mask, w, h) => polygon(mask, w, h, points, value));
     this.changed();
   }
 
-  fillHoles() {
-    this.step((mask) => fillHoles(mask, this.w, this.h));
-  }
-
-  smooth() {
-    this.step((mask) => smooth(mask, this.w, this.h, Math.max(2, Math.round(Math.max(this.w, this.h) / 200))));
-  }
-
-  clear() {
-    this.step((mask) => {
-      const box = boxOf(mask, this.w, this.h);
-      mask.fill(0);
-      return box;
-    });
-  }
-
-  /** Adds the heat map's component under p, at threshold `level`. False if the map is below it there.
-   * @param {import('./heat.js').HeatMap} map @param {import('./shapes.js').Field} field @param {number} level @param
-   * {Spot} p */
-  takeComponent(map, field, level, p) {
-    const sx = field.w / this.w;
-    const sy = field.h / this.h;
-    const found = componentAt(field, level, Math.floor(p.x * sx), Math.floor(p.y * sy));
-    if (!found) return false;
-    this.step((mask) => fillComponent(mask, this.w, this.h, { map, field, level, ...found }));
-    return true;
+  /** Adds the heat map's component under p, at its threshold. False if the map is below it there.
+   * @param {Outlined} layer @param {Spot} p */
+  takeComponent(layer, p) {
+    const { w, h } = layer.cut;
+    const found = componentAt(layer.cut, layer.level, Math.floor((p.x * w) / this.w), Math.floor((p.y * h) / this.h));
+    if (found) this.step((mask) => fillComponent(mask, this.w, this.h, layer, found));
+    return Boolean(found);
   }
 }
 
-// A component of the heat map as part of a lesion mask, in the image's pixels.
-/** Sets the pixels at or above `level` that lie on a component found on the grid, or within one cell of it. Returns
- * the changed box.
- * @param {Uint8Array} mask changed @param {number} w @param {number} h @param {{map: import('./heat.js').HeatMap,
- * field: import('./shapes.js').Field, level: number, inside: Uint8Array, box: import('./shapes.js').Box}} component
- * `inside`: its cells on the grid of `field` */
-export function fillComponent(mask, w, h, { map, field, level, inside, box }) {
+/** Sets the pixels at or above the threshold that lie on a component found on the grid, or within one cell of it.
+ * @param {Uint8Array} mask of an image, changed @param {number} w @param {number} h @param {Outlined} layer
+ * @param {{inside: Uint8Array, box: Box}} component its cells on the grid */
+export function fillComponent(mask, w, h, { map, cut: field, level }, { inside, box }) {
   const sx = field.w / w;
   const sy = field.h / h;
   const near = (/** @type {number} */ gx, /** @type {number} */ gy) => {
@@ -233,19 +195,14 @@ export function fillComponent(mask, w, h, { map, field, level, inside, box }) {
         if (inside[y * field.w + x]) return true;
     return false;
   };
-  const touched = {
-    x0: Math.max(Math.floor((box.x0 - 1) / sx), 0),
-    x1: Math.min(Math.ceil((box.x1 + 2) / sx), w - 1),
-    y0: Math.max(Math.floor((box.y0 - 1) / sy), 0),
-    y1: Math.min(Math.ceil((box.y1 + 2) / sy), h - 1),
-  };
+  const touched = within((box.x0 - 1) / sx, (box.y0 - 1) / sy, (box.x1 + 2) / sx, (box.y1 + 2) / sy, w, h);
+  if (!touched) return;
   const row = new Float32Array(w);
   const fillRow = sampler(map, w, h);
+  const [columns, rows] = [nearest(w, field.w), nearest(h, field.h)];
   for (let y = touched.y0; y <= touched.y1; y += 1) {
     fillRow(y, row);
-    const gy = Math.floor((y + 0.5) * sy);
     for (let x = touched.x0; x <= touched.x1; x += 1)
-      if (row[x] >= level && near(Math.floor((x + 0.5) * sx), gy)) mask[y * w + x] = 1;
+      if (row[x] >= level && near(columns[x], rows[y])) mask[y * w + x] = 1;
   }
-  return touched;
 }

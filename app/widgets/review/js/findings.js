@@ -1,10 +1,9 @@
 // Readers' findings on the case: a list, number keys for the study's labels, marks on the image.
 import { discard, enqueue, post } from '../../../static/api.js';
-import { action, el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
-import { dom } from '../../../static/view.js';
+import { button, html, show } from '../../../static/view.js';
 import { newest, save, use } from './drawing.js';
-import { button, press } from './parts.js';
+import { press } from './parts.js';
 import { report } from './report.js';
 import { isBox } from './tools.js';
 
@@ -61,37 +60,38 @@ async function takeBack(review, id, finding) {
 export function findingsPanel(review) {
   const { $ } = review;
   $('.rv-print').onclick = () => report(review);
-
-  /** @param {Answers.Finding} f @param {number} i */
-  function row(f, i) {
+  const remove = (/** @type {Answers.Finding} */ { id, label, comment, box, mask_version: drawn }) =>
+    review.enqueue(async () => {
+      const of = review.detail?.id || 0;
+      if (!(await takeBack(review, of, id))) return;
+      if (drawn || review.setup?.trial?.rated) return; // its location or rating is not known here
+      remember(review, `finding removed, ${label}`, { case: of, label, comment, box }, id, true);
+    });
+  const row = (/** @type {Answers.Finding} */ f, /** @type {number} */ i) => {
     const version = review.detail?.masks?.find((m) => m.version === f.mask_version);
     const where = version ? `mask v${version.version}` : !f.box ? 'whole image' : isBox(f.box) ? 'box' : 'point';
-    const show = () => version && use(review, version.id);
-    const remove = () =>
-      review.enqueue(async () => {
-        const id = review.detail?.id || 0;
-        if (!(await takeBack(review, id, f.id))) return;
-        const { label, comment, box, mask_version: drawn } = f;
-        if (drawn || review.setup?.trial?.rated) return; // its location or rating is not known here
-        remember(review, `finding removed, ${label}`, { case: id, label, comment, box }, f.id, true);
-      });
     const own = f.reader === review.setup?.reader;
-    return dom`<li title="${f.reader}, ${moment(f.created)}">
+    const look = { class: 'rv-icon', title: 'Remove this finding', 'aria-label': `Remove ${f.label}` };
+    return html`<li key=${f.id} title="${f.reader}, ${moment(f.created)}">
       <span class="rv-number">${i + 1}</span>
-      ${action(f.label, show, { class: 'rv-found', disabled: !version })}
+      ${button(f.label, () => version && use(review, version.id), { class: 'rv-found', disabled: !version })}
       <span class="dim">${where}</span>
-      ${own && button('×', 'Remove this finding', remove, { class: 'rv-icon', 'aria-label': `Remove ${f.label}` })}
+      ${own && button('×', () => remove(f), look)}
     </li>`;
-  }
-  const key = (/** @type {string} */ name, /** @type {number} */ i) =>
-    button([el('kbd', {}, `${i + 1}`), name], `Record this finding (${i + 1})`, () => record(review, i + 1));
+  };
+  const key = (/** @type {string} */ name, /** @type {number} */ i) => {
+    const title = `Record this finding (${i + 1})`;
+    return button(html`<kbd>${i + 1}</kbd>${name}`, () => record(review, i + 1), { title });
+  };
+  const Rows = () => review.detail?.findings?.map(row);
+  const Labels = () => review.setup?.labels.slice(0, 9).map(key);
   review.shows(() => {
     const { detail, setup } = review;
     $('.rv-findings-panel').hidden = !detail;
     $('.rv-print').hidden = Boolean(detail?.blind);
     press($('[data-act=place]'), review.place.active);
     $('[data-act=place]').hidden = $('.rv-labels').hidden = Boolean(setup?.trial && !setup.trial.marks);
-    fill($('.rv-labels'), (setup?.labels || []).slice(0, 9).map(key));
-    fill($('.rv-findings'), (detail?.findings || []).map(row));
+    show($('.rv-labels'), Labels);
+    show($('.rv-findings'), Rows);
   });
 }

@@ -1,8 +1,9 @@
 // A heat map: Uint16 values at the detector's own resolution, on one scale for the whole run.
 // It spans the whole image; between its cells it is linear (half-pixel centres, as the engine does it).
 
+import { clamp } from '../../../static/format.js';
 import { table } from './colours.js';
-import { BELOW } from './shapes.js';
+import { BELOW, unpack } from './shapes.js';
 
 export const GRID = 512; // the long side of the grid on which contours and components are found
 const HATCH = [0xc0ffffff, 0xc0000000]; // ABGR: a white line next to a black one, visible on any image
@@ -11,35 +12,32 @@ export const STEPS = 1000; // steps of the threshold slider over the run's displ
 /** @typedef {{get: (name: string) => string | null}} Headers */
 /** @typedef {{lo: number, hi: number, pixel: number}} Scale the run's display scale and the level of this map's outline */
 /** @typedef {{w: number, h: number, pixels: Uint8Array}} Area 1 inside */
-/** @typedef {{h: number, w: number, values: Float32Array, raw: Uint16Array, lo: number, hi: number, scale: Scale,
- *   core: number, share: number | null, seen: Area | null, hidden: Area | null}} HeatMap core: the value that an outlined part must exceed somewhere;
- *   share: how far up to its own maximum the map is outlined, null if one level holds for all images; seen: places that
- *   normal images show, null for all; hidden: areas that are not judged, or null */
+/** @typedef {ReturnType<typeof decode>} HeatMap */
 
 /** Parses the comma-separated numbers of a header. @param {Headers} headers @param {string} name */
 export const numbers = (headers, name) => (headers.get(name) || '').split(',').map(Number);
 
-/** @param {ArrayBuffer} buffer Uint16 (h, w), then a bit for each value if some are not judged @param {Headers} headers @returns {HeatMap} */
+/** @param {ArrayBuffer} buffer Uint16 (h, w), then a bit for each value if some are not judged @param {Headers} headers */
 export function decode(buffer, headers) {
   const [h, w] = numbers(headers, 'X-Map-Shape');
   const [lo, hi] = numbers(headers, 'X-Map-Range');
   const [dlo, dhi] = numbers(headers, 'X-Map-Scale');
   const pixel = Number(headers.get('X-Map-Threshold') || 'NaN');
-  const raw = new Uint16Array(buffer, 0, h * w);
+  const share = headers.get('X-Map-Share');
   const bits = new Uint8Array(buffer, 2 * h * w);
-  const hidden = bits.length
-    ? { w, h, pixels: Uint8Array.from(raw, (_, i) => (bits[i >> 3] >> (7 - (i & 7))) & 1) }
-    : null;
-  const values = new Float32Array(raw.length);
-  for (let i = 0; i < raw.length; i += 1) values[i] = lo + (raw[i] / 65535) * (hi - lo);
-  const core = Number(headers.get('X-Map-Core') || pixel);
-  const share = Number(headers.get('X-Map-Share') || 'NaN');
   const rows = headers.get('X-Map-Seen')?.split(',');
-  const seen = rows
-    ? { w: rows[0].length, h: rows.length, pixels: Uint8Array.from(rows.join(''), (cell) => Number(cell)) }
-    : null;
-  const own = { core, share: Number.isNaN(share) ? null : share, seen, hidden };
-  return { h, w, values, raw, lo, hi, scale: { lo: dlo, hi: dhi, pixel }, ...own };
+  return {
+    h,
+    w,
+    values: Float32Array.from(new Uint16Array(buffer, 0, h * w), (v) => lo + (v / 65535) * (hi - lo)),
+    scale: { lo: dlo, hi: dhi, pixel },
+    core: Number(headers.get('X-Map-Core') || pixel), // the value that an outlined part must exceed somewhere
+    // How far up to its own maximum the map is outlined; null if one level holds for all images.
+    share: share === null ? null : Number(share),
+    // Places that normal images show; null for all.
+    seen: rows ? { w: rows[0].length, h: rows.length, pixels: Uint8Array.from(rows.join(''), Number) } : null,
+    hidden: bits.length ? { w, h, pixels: unpack(bits, h * w) } : null, // areas that are not judged
+  };
 }
 
 /** Returns fill(y, out): row y of the map at W x H.
@@ -50,14 +48,14 @@ export function sampler(map, W, H) {
   const right = new Int32Array(W);
   const part = new Float32Array(W);
   for (let x = 0; x < W; x += 1) {
-    const at = Math.min(Math.max(((x + 0.5) * map.w) / W - 0.5, 0), map.w - 1);
+    const at = clamp(((x + 0.5) * map.w) / W - 0.5, 0, map.w - 1);
     left[x] = Math.floor(at);
     right[x] = Math.min(left[x] + 1, map.w - 1);
     part[x] = at - left[x];
   }
   const line = new Float32Array(map.w);
   return (y, out) => {
-    const at = Math.min(Math.max(((y + 0.5) * map.h) / H - 0.5, 0), map.h - 1);
+    const at = clamp(((y + 0.5) * map.h) / H - 0.5, 0, map.h - 1);
     const top = Math.floor(at);
     const below = Math.min(top + 1, map.h - 1);
     const f = at - top;
@@ -69,7 +67,8 @@ export function sampler(map, W, H) {
   };
 }
 
-/** Resamples a map to the grid of an image of that size. @param {HeatMap} map @param {number} imageW @param {number} imageH */
+/** Resamples a map to the grid of an image of that size. @param {HeatMap} map @param {number} imageW @param {number} imageH
+ * @returns {import('./shapes.js').Field} */
 export function grid(map, imageW, imageH) {
   const shrink = Math.min(1, GRID / Math.max(imageW, imageH));
   const w = Math.max(1, Math.round(imageW * shrink));
@@ -80,14 +79,15 @@ export function grid(map, imageW, imageH) {
   return { w, h, values };
 }
 
+/** Returns the nearest of `of` cells for each of n places along the same side. @param {number} n @param {number} of */
+export const nearest = (n, of) => Int32Array.from({ length: n }, (_, i) => Math.floor(((i + 0.5) * of) / n));
+
 /** Resamples an area to w x h, by nearest neighbour. @param {Area} area @param {number} w @param {number} h */
 function resampled({ w: aw, h: ah, pixels }, w, h) {
-  const columns = Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * aw) / w));
+  const [columns, rows] = [nearest(w, aw), nearest(h, ah)];
   const out = new Uint8Array(w * h);
-  for (let y = 0; y < h; y += 1) {
-    const row = Math.floor(((y + 0.5) * ah) / h) * aw;
-    for (let x = 0; x < w; x += 1) out[y * w + x] = pixels[row + columns[x]];
-  }
+  for (let y = 0, i = 0; y < h; y += 1)
+    for (let x = 0; x < w; x += 1, i += 1) out[i] = pixels[rows[y] * aw + columns[x]];
   return out;
 }
 
@@ -104,13 +104,18 @@ export function clip({ w, h, values }, roi) {
   });
 }
 
-/** Makes a canvas of w x h pixels. @param {number} w @param {number} h @param {(i: number) => number} ink ABGR of pixel i */
-export function canvasOf(w, h, ink) {
-  const canvas = Object.assign(document.createElement('canvas'), { width: w, height: h });
+/** Makes an image of w x h pixels. @param {number} w @param {number} h @param {(i: number) => number} ink ABGR of pixel i */
+export function inked(w, h, ink) {
   const image = new ImageData(w, h);
   const words = new Uint32Array(image.data.buffer);
   for (let i = 0; i < words.length; i += 1) words[i] = ink(i);
-  canvas.getContext('2d')?.putImageData(image, 0, 0);
+  return image;
+}
+
+/** As `inked`, on a canvas. @param {number} w @param {number} h @param {(i: number) => number} ink */
+export function canvasOf(w, h, ink) {
+  const canvas = Object.assign(document.createElement('canvas'), { width: w, height: h });
+  canvas.getContext('2d')?.putImageData(inked(w, h, ink), 0, 0);
   return canvas;
 }
 
@@ -128,31 +133,21 @@ export function threshold(map, step) {
 /** Returns the step of the slider at a value. @param {{scale: Scale}} map @param {number} value */
 export function stepOf(map, value) {
   const t = (value - map.scale.lo) / (map.scale.hi - map.scale.lo);
-  return Math.round(Math.min(Math.max(t, 0), 1) * STEPS);
+  return Math.round(clamp(t, 0, 1) * STEPS);
 }
 
 /** Returns the opacity of the colour, at 0 to 1 of the scale: held-out normals stay below 0.5, so that normal
  * tissue keeps its own colour. The grid's pictures (app/routes/gallery.py) use the same ramp. @param {number} t */
-export const cover = (t) => Math.min(Math.max((t - 0.4) / 0.3, 0), 1);
+export const cover = (t) => clamp((t - 0.4) / 0.3, 0, 1);
 
 /** Colours a map; values that held-out normals reach too stay transparent, so that a normal image never turns red.
- * @param {import('./shapes.js').Field} field @param {Scale} scale @param {string} name of the colour map
- * @param {HTMLCanvasElement} canvas */
-export function colourise(field, scale, name, canvas) {
-  canvas.width = field.w;
-  canvas.height = field.h;
-  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
-  const image = context.createImageData(field.w, field.h);
+ * @param {import('./shapes.js').Field} field @param {Scale} scale @param {string} name of the colour map */
+export function coloured({ w, h, values }, { lo, hi }, name) {
   const lut = table(name);
-  const gain = 1 / (scale.hi - scale.lo || 1);
-  for (let i = 0, j = 0; i < field.values.length; i += 1, j += 4) {
-    const t = Math.min(Math.max((field.values[i] - scale.lo) * gain, 0), 1);
+  const gain = 1 / (hi - lo || 1);
+  return canvasOf(w, h, (i) => {
+    const t = clamp((values[i] - lo) * gain, 0, 1);
     const c = 3 * Math.round(255 * t);
-    image.data[j] = lut[c];
-    image.data[j + 1] = lut[c + 1];
-    image.data[j + 2] = lut[c + 2];
-    image.data[j + 3] = 255 * cover(t);
-  }
-  context.putImageData(image, 0, 0);
-  return canvas;
+    return (Math.round(255 * cover(t)) << 24) | (lut[c + 2] << 16) | (lut[c + 1] << 8) | lut[c];
+  });
 }

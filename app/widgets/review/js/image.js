@@ -5,7 +5,8 @@ import { numbers } from './heat.js';
 import { matrix, seenSize, UPRIGHT } from './view.js';
 
 /** @typedef {{buffer: ArrayBuffer, headers: import('./heat.js').Headers}} Stored bytes and what describes them */
-/** @typedef {{centre: number, width: number}} Window a window of grey values: its level and its width */
+/** @typedef {{centre: number, width: number, name?: string}} Window a window of grey values: its level and its width;
+ *   name: of its preset, or own */
 /** @typedef {{scale: number, dx: number, dy: number, turn?: import('./view.js').Turn}} Lie position of the image
  *   on the canvas, like a View */
 
@@ -35,26 +36,26 @@ export async function opened({ raw, image }) {
 }
 
 export class Picture {
+  top = 255; // largest grey value
+  offset = 0; // grey values are (value - offset) / gain
+  gain = 1;
+  full = { centre: 127.5, width: 255 };
+
   /** @param {number} w @param {number} h @param {ImageBitmap | null} bitmap @param {Uint16Array | null} raw */
   constructor(w, h, bitmap, raw) {
     this.w = w;
     this.h = h;
     this.bitmap = bitmap;
     this.raw = raw;
-    this.top = 255; // largest grey value
-    this.offset = 0; // grey values are (value - offset) / gain
-    this.gain = 1;
-    this.full = { centre: 127.5, width: 255 };
-    if (raw) {
-      let lo = 65535;
-      let hi = 0;
-      for (const v of raw) {
-        if (v < lo) lo = v;
-        if (v > hi) hi = v;
-      }
-      this.top = Math.max(hi, 1);
-      this.full = { centre: (lo + hi) / 2, width: Math.max(hi - lo, 1) };
+    if (!raw) return;
+    let lo = 65535;
+    let hi = 0;
+    for (const v of raw) {
+      if (v < lo) lo = v;
+      if (v > hi) hi = v;
     }
+    this.top = Math.max(hi, 1);
+    this.full = { centre: (lo + hi) / 2, width: Math.max(hi - lo, 1) };
   }
 
   /** Draws through the view's transform. @param {CanvasRenderingContext2D} context
@@ -63,10 +64,7 @@ export class Picture {
   draw(context, view, window, invert) {
     const ratio = devicePixelRatio || 1;
     const lie = { ...view, scale: view.scale * ratio, dx: view.dx * ratio, dy: view.dy * ratio };
-    if (this.raw) {
-      this.sample(context, this.raw, lie, window || this.full, invert);
-      return;
-    }
+    if (this.raw) return this.sample(context, this.raw, lie, window || this.full, invert);
     context.save();
     context.imageSmoothingEnabled = lie.scale < 3;
     context.imageSmoothingQuality = 'high';
@@ -134,7 +132,7 @@ export function steps({ scale, dx, dy, turn = UPRIGHT }, image, w, h) {
 }
 
 // Window and level: the named windows, and the table that converts grey values for display.
-/** @typedef {Window & {name: string, unit: 'HU' | 'range'}} Preset in Hounsfield units, or fractions of the range */
+/** @typedef {Required<Window> & {unit: 'HU' | 'range'}} Preset in Hounsfield units, or fractions of the range */
 
 /** @type {Preset[]} */
 const PRESETS = [
@@ -154,27 +152,19 @@ export const windows = (ct) => PRESETS.filter(({ unit }) => (unit === 'HU') === 
 /** Converts a preset to the grey values of an image, which are stored as (value - offset) / gain.
  * @param {Preset} chosen @param {{full: Window, top: number, offset: number, gain: number}} picture @returns {Window} */
 export function windowOf({ centre, width, unit }, { full, top, offset, gain }) {
-  const window =
-    unit === 'HU'
-      ? { centre: (centre - offset) / gain, width: width / gain }
-      : { centre: full.centre + (centre - 0.5) * full.width, width: width * full.width };
-  return { ...window, centre: Math.min(window.centre, top) };
+  const ct = unit === 'HU';
+  const level = ct ? (centre - offset) / gain : full.centre + (centre - 0.5) * full.width;
+  return { centre: Math.min(level, top), width: ct ? width / gain : width * full.width };
 }
-
-/** @type {{key: string, lut: Uint8ClampedArray}} the latest table */
-const made = { key: '', lut: new Uint8ClampedArray() };
 
 /** Returns the displayed value of each stored grey value: 0 below the window, 255 above it, linear between.
  * @param {Window} window @param {number} size how many grey values there are @param {boolean} invert */
 export function lookup(window, size, invert) {
-  const key = `${window.centre}/${window.width}/${size}/${invert}`;
-  if (made.key === key) return made.lut;
   const lut = new Uint8ClampedArray(size);
   const lo = window.centre - window.width / 2;
   for (let i = 0; i < size; i += 1) {
     const v = (255 * (i - lo)) / window.width;
     lut[i] = invert ? 255 - v : v;
   }
-  Object.assign(made, { key, lut });
   return lut;
 }

@@ -1,8 +1,9 @@
 // One key per action. The reader may change them; they are stored with the reader's settings. Decision keys work while
 // the viewer, or a slider, which ignores letters, has the focus: a letter meant for a menu decides nothing.
+import { signal } from '@preact/signals';
 import { post } from '../../../static/api.js';
-import { action, el, fill, finder } from '../../../static/dom.js';
-import { dom } from '../../../static/view.js';
+import { finder } from '../../../static/dom.js';
+import { button, html, show } from '../../../static/view.js';
 
 /** The actions of keys: name, key, words. @type {[name: string, key: string, text: string][]} */
 export const ACTS = [
@@ -68,14 +69,10 @@ const NAMES = {
   ArrowUp: '↑',
   ArrowDown: '↓',
   ' ': 'Space',
-  Escape: 'Esc',
-  Tab: 'Tab',
 };
 
 /** Returns a key's label on a button. @param {string} key */
-export function label(key) {
-  return NAMES[key] || (key.length === 1 ? key.toUpperCase() : key);
-}
+export const label = (key) => NAMES[key] || (key.length === 1 ? key.toUpperCase() : key);
 
 const DECISIONS = ['normal', 'abnormal', 'unsure'];
 const TEXT =
@@ -107,15 +104,16 @@ export class Keys {
   /** @param {KeyboardEvent} event */
   pressed(event) {
     if (!this.listening()) return;
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     if (this.waiting) {
       event.preventDefault();
       event.stopPropagation();
-      if (!['Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) this.waiting(event.key);
+      if (!['Shift', 'Control', 'Alt', 'Meta'].includes(key)) this.waiting(key);
       return;
     }
     const target = event.target instanceof HTMLElement ? event.target : null;
     if (event.ctrlKey || event.metaKey || event.altKey) {
-      const wish = event.altKey ? '' : `${event.shiftKey ? 'shift ' : ''}${event.key.toLowerCase()}`;
+      const wish = event.altKey ? '' : `${event.shiftKey ? 'shift ' : ''}${key}`;
       const travel = { z: 'undo', y: 'redo', 'shift z': 'redo' }[wish];
       if (!travel || target?.matches(TEXT)) return; // text fields have their own undo
       event.preventDefault();
@@ -130,7 +128,6 @@ export class Keys {
     if (target?.matches(PRESSED) && (event.key === 'Enter' || event.key === ' ')) return;
     if (target?.matches(ARROWS) && event.key.startsWith('Arrow')) return;
     if (event.key === 'Escape' && !inside) return this.viewer.take();
-    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const act = ACTS.find(([name]) => this.of(name) === key);
     if (act && DECISIONS.includes(act[0])) {
       event.preventDefault();
@@ -146,20 +143,13 @@ export class Keys {
     } else if (event.key === 'Escape' || event.key === 'Enter') this.run(event.key, event);
   }
 
-  /** Resolves to the next pressed key, with the action that already has it, or to null if cancelled.
-   * @param {string} act @returns {Promise<{key: string, taken?: string} | null>} */
-  async change(act) {
-    /** @type {string} */
+  /** Resolves to the next pressed key, which runs no action. @returns {Promise<string>} */
+  async next() {
     const key = await new Promise((done) => {
       this.waiting = done;
     });
     this.waiting = null;
-    const clean = key.length === 1 ? key.toLowerCase() : key;
-    if (clean === 'Escape' || clean === 'Enter') return null;
-    const taken = ACTS.find(([name]) => name !== act && this.of(name) === clean);
-    if (taken) return { taken: taken[0], key: clean };
-    this.own[act] = clean;
-    return { key: clean };
+    return key;
   }
 }
 
@@ -168,25 +158,29 @@ export class Keys {
 export function helpSheet(review, keys) {
   const sheet = review.$('.rv-help');
   const [rows, note, close] = ['.rv-keys', '.rv-said', '.main'].map(finder(sheet));
+  const changing = signal(''); // the action whose key is being changed
   close.onclick = () => sheet.close();
-  /** @param {string} act @param {HTMLButtonElement} button */
-  async function change(act, button) {
-    button.textContent = 'press …';
+  async function change(/** @type {string} */ act) {
+    changing.value = act;
     note.textContent = 'Press the new key; Escape keeps the old one.';
-    const changed = await keys.change(act);
-    const { key = '', taken } = changed || {};
-    const does = ACTS.find(([name]) => name === taken)?.[2];
-    const done = changed ? `Changed to ${label(key)}.` : 'Not changed.';
-    note.textContent = taken ? `${label(key)} is already the key for: ${does}. Change that first.` : done;
-    if (changed && !taken) post('/api/review/settings', { keys: keys.own });
-    draw();
-    review.redraw();
+    const key = await keys.next();
+    const taken = ACTS.find(([name]) => name !== act && keys.of(name) === key);
+    if (key === 'Escape' || key === 'Enter') note.textContent = 'Not changed.';
+    else if (taken) note.textContent = `${label(key)} is already the key for: ${taken[2]}. Change that first.`;
+    else {
+      keys.own[act] = key;
+      note.textContent = `Changed to ${label(key)}.`;
+      post('/api/review/settings', { keys: keys.own });
+      review.redraw();
+    }
+    changing.value = '';
   }
   const line = (/** @type {typeof ACTS[number]} */ [act, , text]) => {
-    const button = action(label(keys.of(act)), () => change(act, button), { class: 'rv-key' });
-    return [GROUPS[act] && el('h3', {}, GROUPS[act]), dom`<div>${button}<span>${text}</span></div>`];
+    const words = changing.value === act ? 'press …' : label(keys.of(act));
+    const key = button(words, () => change(act), { class: 'rv-key' });
+    return html`${GROUPS[act] && html`<h3>${GROUPS[act]}</h3>`}<div>${key}<span>${text}</span></div>`;
   };
-  const draw = () => fill(rows, ACTS.map(line));
+  const Rows = () => ACTS.map(line);
   sheet.oncancel = (/** @type {Event} */ event) => keys.waiting && event.preventDefault();
   sheet.onkeydown = (/** @type {KeyboardEvent} */ event) => {
     if (!keys.waiting && event.key.toLowerCase() === keys.of('help')) {
@@ -197,7 +191,7 @@ export function helpSheet(review, keys) {
   return {
     element: sheet,
     open() {
-      draw();
+      show(rows, Rows, { own: keys.own }); // drawn anew if the settings have been read again
       if (!sheet.open) sheet.showModal();
     },
   };

@@ -1,32 +1,15 @@
 // The layers over the image: heat maps and masks, fetched once and cached.
 import { bytes, headed } from '../../../static/api.js';
-import { both, canvasOf, clip, colourise, decode, GRID, grid, hatched, numbers, threshold } from './heat.js';
+import { both, canvasOf, clip, coloured, decode, GRID, grid, hatched, numbers, threshold } from './heat.js';
 import { load, opened } from './image.js';
 import { components, contour, cored, outline, unpack } from './shapes.js';
 
 /** @typedef {import('./image.js').Picture} Picture */
 /** @typedef {import('./image.js').Stored} Stored */
 /** @typedef {{id: number, run: string, map: import('./heat.js').HeatMap, made?: Layer}} Heat a heat map as fetched */
-/** @typedef {{w: number, h: number, pixels: Uint8Array, outline: {path: Path2D, scale: number}}} Region */
-/** @typedef {Region & {canvas: HTMLCanvasElement}} MaskLayer */
-/**
- * A heat map prepared for an image: its grid, its colours, and its contour at a threshold.
- * @typedef {object} Layer
- * @property {string} key
- * @property {string} run
- * @property {import('./heat.js').HeatMap} map
- * @property {import('./shapes.js').Field} field
- * @property {import('./heat.js').Area | null} inside the area that may be outlined
- * @property {import('./shapes.js').Field} cut the field of the contour
- * @property {HTMLCanvasElement} canvas
- * @property {HTMLCanvasElement | null} hatch lines over areas that are not judged
- * @property {string} colours
- * @property {number} level
- * @property {number | null} [step] of the slider, null for the map's own outline
- * @property {Path2D | null} contour
- * @property {number} components
- * @property {{mask: number | null, counts: import('./threshold.js').PixelCounts}} [counted]
- */
+/** @typedef {ReturnType<typeof region>} Region */
+/** @typedef {ReturnType<typeof tinted>} MaskLayer */
+/** @typedef {ReturnType<typeof prepared>} Layer */
 
 // A cache of fetched objects for the next cases, limited in number and pixels.
 const KEEP = 8;
@@ -44,13 +27,9 @@ export class Shelf {
     this.held = new Map();
   }
 
-  /** @param {string} key */
-  has(key) {
-    return this.held.has(key);
-  }
-
   /** @param {string} key @param {Promise<M>} promise */
   put(key, promise) {
+    this.held.delete(key);
     this.held.set(key, promise);
     const drop = () => this.held.get(key) === promise && this.held.delete(key);
     promise.then((made) => made || drop(), drop);
@@ -59,22 +38,13 @@ export class Shelf {
 
   /** @param {string} key @param {A} args for `make` */
   get(key, ...args) {
-    const held = this.held.get(key);
-    if (held) {
-      this.held.delete(key);
-      this.held.set(key, held);
-      return held;
-    }
-    const made = this.make(...args);
-    this.put(key, made);
-    return made;
+    const promise = this.held.get(key) ?? this.make(...args);
+    this.put(key, promise);
+    return promise;
   }
 
   async trim() {
-    for (const key of this.held.keys()) {
-      if (this.held.size <= this.most) break;
-      this.held.delete(key);
-    }
+    for (const key of [...this.held.keys()].slice(0, -this.most)) this.held.delete(key);
     let total = 0;
     for (const [key, promise] of [...this.held].reverse()) {
       const made = await promise.catch(() => null);
@@ -106,65 +76,66 @@ export const rois = new Shelf(async (/** @type {number} */ caseId, /** @type {st
 /** @param {number} id @param {string} run @param {Stored} stored @returns {Heat} */
 const heatOf = (id, run, { buffer, headers }) => ({ id, run, map: decode(buffer, headers) });
 
-/** Prepares a heat map for an image of that size: its grid and its colours, only inside `roi` if given.
- * Cached with the map: the next case's layer is ready before it is needed.
+/** Prepares a heat map for an image: its grid, its colours, and its contour at a threshold.
+ * @param {string} key @param {Heat} heat @param {Picture} picture @param {Region | null | undefined} roi */
+function prepared(key, { run, map }, { w, h }, roi) {
+  const field = grid(map, w, h);
+  const inside = both(roi, map.seen);
+  if (inside) clip(field, inside);
+  return {
+    key,
+    run,
+    map,
+    field,
+    cut: field, // of the contour
+    hatch: map.hidden && hatched(map.hidden, field.w, field.h), // lines over areas that are not judged
+    canvas: document.createElement('canvas'),
+    colours: '',
+    level: Number.NaN,
+    step: /** @type {number | null | undefined} */ (undefined), // of the slider, null for the map's own outline
+    contour: /** @type {Path2D | null} */ (null),
+    components: 0,
+    counted: /** @type {{mask: number | null, counts: import('./threshold.js').PixelCounts} | null} */ (null),
+  };
+}
+
+/** Returns a heat map prepared for an image of that size, only inside `roi` if given. Cached with the map: the next
+ * case's layer is ready before it is needed.
  * @param {Heat} heat @param {Picture} picture @param {string} colours @param {Region | null | undefined} roi @returns
  * {Layer} */
 export function layer(heat, picture, colours, roi) {
   const key = `${picture.w}/${picture.h}/${roi ? 'inside' : 'all'}`;
-  let { made } = heat;
-  if (made?.key !== key) {
-    const field = grid(heat.map, picture.w, picture.h);
-    const inside = both(roi, heat.map.seen);
-    if (inside) clip(field, inside);
-    const canvas = document.createElement('canvas');
-    made = {
-      key,
-      run: heat.run,
-      map: heat.map,
-      field,
-      inside,
-      cut: field,
-      canvas,
-      hatch: heat.map.hidden && hatched(heat.map.hidden, field.w, field.h),
-      colours: '',
-      level: Number.NaN,
-      contour: null,
-      components: 0,
-    };
-    heat.made = made;
-  }
-  recolour(made, colours);
-  return made;
+  if (heat.made?.key !== key) heat.made = prepared(key, heat, picture, roi);
+  recolour(heat.made, colours);
+  return heat.made;
 }
 
 /** @param {Layer} made @param {string} colours */
 export function recolour(made, colours) {
   if (made.colours === colours) return;
-  colourise(made.field, made.map.scale, colours, made.canvas);
+  made.canvas = coloured(made.field, made.map.scale, colours);
   made.colours = colours;
 }
 
-/** Returns the field of the map's own outline: without parts that never exceed normal values. @param {Layer} made */
+/** Returns the field of the map's own outline: without parts that never exceed normal values. @param {Pick<Layer, 'field' | 'map'>} made */
 export const ownCut = ({ field, map }) => cored(field, map.scale.pixel, map.core);
 
 /** Sets the contour and the number of components at a step of the slider; null: the map's own outline.
  * @param {Layer} made @param {number | null} step */
 export function cutAt(made, step) {
-  const level = step === null ? made.map.scale.pixel : threshold(made.map, step);
-  if (made.level === level && made.step === step) return;
-  made.cut = step === null ? ownCut(made) : made.field;
-  made.contour = contour(made.cut, level);
-  made.components = components(made.cut, level);
-  made.level = level;
+  if (made.step === step) return;
   made.step = step;
+  made.level = step === null ? made.map.scale.pixel : threshold(made.map, step);
+  made.cut = step === null ? ownCut(made) : made.field;
+  made.contour = contour(made.cut, made.level);
+  made.components = components(made.cut, made.level);
 }
 
 /** Fetches all layers of a case in one request and puts them on their shelves. Null if the case is already
  * loaded.
  * @param {number} id @param {string} v @param {string | null} run */
 export function ahead(id, v, run) {
-  if (pictures.has(`${id}/${v}`)) return null;
+  if (pictures.held.has(`${id}/${v}`)) return null;
   const coming = unpacked(id, v, run || '');
   const picture = coming.then((p) => p.picture);
   pictures.put(`${id}/${v}`, picture);
@@ -200,24 +171,15 @@ export function partsOf(buffer) {
   return parts;
 }
 
-/** A region of interest, or a mask; its outline is computed when it is first drawn. @param {Stored} stored @returns {Region} */
+/** A region of interest, or a mask. @param {Stored} stored */
 function region({ buffer, headers }) {
   const [h, w] = numbers(headers, 'X-Image-Shape');
   const pixels = unpack(new Uint8Array(buffer), w * h);
-  /** @type {{path: Path2D, scale: number} | null} */
-  let line = null;
-  return {
-    w,
-    h,
-    pixels,
-    get outline() {
-      return (line ??= outline(pixels, w, h));
-    },
-  };
+  return { w, h, pixels, outline: outline(pixels, w, h) };
 }
 
-/** A lesion mask and its picture in one colour. @param {Stored} stored @returns {MaskLayer} */
+/** A lesion mask and its picture in one colour. @param {Stored} stored */
 function tinted(stored) {
-  const mask = { ...region(stored) }; // with its outline: a mask is drawn as soon as it is shown
+  const mask = region(stored);
   return { ...mask, canvas: canvasOf(mask.w, mask.h, (i) => (mask.pixels[i] ? LESION : 0)) };
 }

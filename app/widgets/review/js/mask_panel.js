@@ -1,10 +1,11 @@
 // Lesion masks: the version on screen, its comparison, and the tools to draw a new one.
 
-import { fill, options } from '../../../static/dom.js';
+import { fill, offer, options } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
-import { available, compare, leave, makeReference, restore, use } from './drawing.js';
+import { askLacking, compare, lacking, leave, makeReference, restore, use } from './drawing.js';
 import { press, slider } from './parts.js';
 import { masksShown, reveal, seenAnew } from './reference.js';
+import { fillHoles, smooth } from './shapes.js';
 
 const TOOLS = ['box', 'brush', 'erase', 'snap', 'click', 'polygon', 'take'];
 const FROM = { import: 'imported', hand: 'by hand', run: 'from a run' };
@@ -21,9 +22,9 @@ export function maskPanel(review) {
     restore: () => restore(review),
     adopt: () => makeReference(review),
     reveal: () => reveal(review),
-    holes: () => editor.fillHoles(),
-    smooth: () => editor.smooth(),
-    clear: () => editor.clear(),
+    holes: () => editor.step(fillHoles),
+    smooth: () => editor.step((mask, w, h) => smooth(mask, w, h)),
+    clear: () => editor.step((mask) => mask.fill(0)),
     discard: () => leave(review),
     truth() {
       review.display.set({ truth: !review.show.truth });
@@ -53,8 +54,7 @@ export function maskPanel(review) {
     $('.rv-adopt').hidden = !judges || review.waits || !on || on.reference || on.source === 'run';
     $('.rv-restore').hidden = masks.length < 2 || review.maskId === masks[0].id || !review.maskId;
   }
-  /** @type {Answers.ReviewSetup | null} */
-  let offered = null; // whose lesion types the menu lists
+  askLacking();
   review.shows(() => {
     const { detail, setup, show } = review;
     button('mask').textContent = { outline: 'Outline', fill: 'Filled', off: 'Hidden' }[show.mask];
@@ -72,18 +72,15 @@ export function maskPanel(review) {
     label.hidden = normal;
     button('save').textContent = normal ? 'Save as normal' : 'Save version';
     button('take').disabled = !review.heat;
-    available((missing) => {
-      button('snap').disabled = Boolean(missing) || !review.heat;
-      button('box').disabled = Boolean(missing);
-      if (missing) button('snap').title = button('box').title = missing;
-      $('.rv-lacks').hidden = !missing;
-      $('.rv-lacks').textContent = missing || '';
-    });
+    button('snap').disabled = Boolean(lacking.value) || !review.heat;
+    button('box').disabled = Boolean(lacking.value);
+    if (lacking.value) button('snap').title = button('box').title = lacking.value;
+    $('.rv-lacks').hidden = !lacking.value;
+    $('.rv-lacks').textContent = lacking.value;
     button('save').disabled = !editor.dirty;
     size.set(editor.size);
     const labels = (setup?.labels || []).map(/** @returns {[string, string]} */ (l) => [l, l]);
-    if (offered !== setup) fill(label, options([['', 'lesion type …'], ...labels]));
-    offered = setup;
+    offer(label, options([['', 'lesion type …'], ...labels]));
     versions();
   });
 }

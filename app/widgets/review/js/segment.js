@@ -1,7 +1,7 @@
 // Click-to-segment: the studio grows a region from the clicks, which becomes a step of the drawing. Undo reverts a
 // click; a brush stroke ends the region, and the next click starts a separate one.
 import { base64, fetched, Refused, Unreachable } from '../../../static/api.js';
-import { boxOf, join, pack, unpack } from './shapes.js';
+import { pack, unite, unpack } from './shapes.js';
 
 /** @typedef {{x: number, y: number, positive: boolean}} Click in the image's pixels */
 /** @typedef {[x0: number, y0: number, x1: number, y1: number]} Window in the image's pixels, ends excluded */
@@ -11,31 +11,25 @@ import { boxOf, join, pack, unpack } from './shapes.js';
 const LEAST = 48; // pixels of a window's side
 const WHOLE = 0.7; // a window that contains more of the image is the whole image
 
-/** The region grown in each step of a drawing. @type {WeakMap<import('./editor.js').Entry, Grown>} */
-const steps = new WeakMap();
-/** Pending clicks. @type {{review: ReviewView, clicks: Click[]} | null} */
-let asked = null;
+/** Clicks that are shown before their answer. @type {Click[] | null} */
+let pending = null;
 /** @type {Promise<unknown>} */
 let last = Promise.resolve();
 
 /** Returns the region grown in the last step, if that was a click. @param {ReviewView} review */
-function grown({ editor }) {
-  const entry = editor.history.at(-1);
-  return entry ? steps.get(entry) : undefined;
-}
+const grown = ({ editor }) => editor.history.at(-1)?.grown;
 
 /** Returns the clicks to show. @param {ReviewView} review @returns {Click[]} */
 export function placed(review) {
   if (review.editor.tool !== 'click') return [];
-  return asked?.review === review ? asked.clicks : grown(review)?.clicks || [];
+  return pending || grown(review)?.clicks || [];
 }
 
-/** Makes the next clicks correct the mask of the last step. @param {ReviewView} review */
-export function correctsFrom(review) {
-  const { editor } = review;
-  const entry = editor.history.at(-1);
-  if (!entry || !editor.mask) return;
-  steps.set(entry, { clicks: [], base: editor.mask.slice(), window: inSight(review), corrects: true });
+/** Makes the next clicks correct the mask as it is after a step.
+ * @param {ReviewView} review @param {import('./editor.js').Entry} entry the last step */
+export function correctsFrom(review, entry) {
+  const base = review.editor.mask?.slice() || new Uint8Array();
+  entry.grown = { clicks: [], base, window: inSight(review), corrects: true };
 }
 
 /** The visible part of the image; null if that is nearly all. @param {ReviewView} review @returns {Window | null} */
@@ -52,33 +46,36 @@ export function inSight({ view, picture }) {
 }
 
 /** @param {ReviewView} review @param {Click[]} clicks @param {Window | null} window @param {Uint8Array} [start] a mask
- * to correct @returns {Promise<Uint8Array>} */
-async function region(review, clicks, window, start) {
-  const { detail, run, picture } = review;
-  const body = {
-    run: run || '',
-    clicks: clicks.map((c) => [c.x, c.y, c.positive]),
-    window,
-    start: start ? base64(pack(start)) : '',
-  };
-  return maskOf(`/api/review/segment/${detail?.id}`, body, picture || { w: 0, h: 0 });
+ * to correct @returns {[path: string, body: Record<string, unknown>]} */
+function question({ detail, run }, clicks, window, start) {
+  const places = clicks.map((c) => [c.x, c.y, c.positive]);
+  const body = { run: run || '', clicks: places, window, start: start ? base64(pack(start)) : '' };
+  return [`/api/review/segment/${detail?.id}`, body];
 }
 
-/** Requests a mask of an image. @param {string} path @param {unknown} body @param {{w: number, h: number}} image */
-export async function maskOf(path, body, { w, h }) {
-  const response = await fetched(path, body);
-  return unpack(new Uint8Array(await response.arrayBuffer()), w * h);
-}
-
-/** Shows why there is no mask; errors not from the studio are rethrown. @param {ReviewView} review @param {Error} error */
-export function refused(review, error) {
-  if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-  review.say(error.message, 'bad');
+/** Requests a mask of the case on screen and makes it a step of the drawing. Resolves to the mask and the step, which is
+ * null if nothing changed; to null, after a message if the mask was refused, or if the drawing has changed meanwhile.
+ * @param {ReviewView} review @param {string} path @param {unknown} body
+ * @param {(mask: Uint8Array, found: Uint8Array) => void} change of the drawn mask */
+export async function stepFrom(review, path, body, change) {
+  const { editor, detail, picture } = review;
+  if (!detail || !picture) return null;
+  const { length } = editor.history;
+  try {
+    const response = await fetched(path, body);
+    const found = unpack(new Uint8Array(await response.arrayBuffer()), picture.w * picture.h);
+    if (review.detail?.id !== detail.id || !editor.mask || editor.history.length !== length) return null;
+    return { found, entry: editor.step((mask) => change(mask, found)) };
+  } catch (error) {
+    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+    review.say(error.message, 'bad');
+    return null;
+  }
 }
 
 /** Lets the studio prepare for the first click. @param {ReviewView} review */
 export function ready(review) {
-  last = last.then(() => region(review, [], inSight(review))).catch(() => {});
+  last = last.then(() => fetched(...question(review, [], inSight(review)))).catch(() => {});
 }
 
 /** A click: inside the lesion, or outside. @param {ReviewView} review @param {Spot} p
@@ -105,28 +102,17 @@ async function one(review, id, click) {
   const window = before ? before.window : inSight(review);
   const clicks = [...(before?.clicks || []), click];
   const base = before?.base || editor.mask.slice();
-  const at = editor.history.length;
-  asked = { review, clicks };
+  pending = clicks;
   review.draw();
-  try {
-    const found = await region(review, clicks, window, corrects ? base : undefined);
-    if (review.detail?.id !== id || !editor.mask || editor.history.length !== at) return;
+  const asked = question(review, clicks, window, corrects ? base : undefined);
+  const made = await stepFrom(review, ...asked, (mask, found) => {
     // The region is recomputed from all clicks; a click outside the lesion must not add pixels elsewhere.
-    if (!click.positive) for (let i = 0; i < found.length; i += 1) found[i] &= editor.mask[i];
-    editor.step((mask) => {
-      const box = boxOf(mask, editor.w, editor.h);
-      mask.set(base);
-      if (corrects) mask.set(found);
-      else for (let i = 0; i < found.length; i += 1) if (found[i]) mask[i] = 1;
-      return join(box, boxOf(mask, editor.w, editor.h));
-    });
-    const entry = editor.history.at(-1);
-    if (entry && editor.history.length > at) steps.set(entry, { clicks, base, window, corrects });
-    else review.say('This click did not change the region.');
-  } catch (error) {
-    refused(review, error);
-  } finally {
-    asked = null;
-    review.redraw();
-  }
+    if (!click.positive) for (let i = 0; i < found.length; i += 1) found[i] &= mask[i];
+    mask.set(corrects ? found : base);
+    if (!corrects) unite(mask, found);
+  });
+  pending = null;
+  if (made?.entry) made.entry.grown = { clicks, base, window, corrects };
+  else if (made) review.say('This click did not change the region.');
+  review.redraw();
 }

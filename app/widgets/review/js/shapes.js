@@ -1,85 +1,91 @@
 // Geometry of masks and fields: strokes, polygons, connected regions, contours. Masks are Uint8Array (h, w) of 0 and 1,
 // in the image's pixels.
+import { clamp } from '../../../static/format.js';
 
 /** @typedef {{x: number, y: number}} Spot a position in image pixels; pixel (0, 0) spans 0..1 */
 /** @typedef {{x0: number, y0: number, x1: number, y1: number}} Box pixels, ends included */
 
-/** Sweeps a disc of radius r from a to b. Returns the changed box, or null.
+/** Returns the pixels of an image of w x h that a rectangle touches, or null.
+ * @param {number} left @param {number} top @param {number} right @param {number} bottom @param {number} w
+ * @param {number} h @returns {Box | null} */
+export function within(left, top, right, bottom, w, h) {
+  const [x0, y0] = [Math.max(Math.floor(left), 0), Math.max(Math.floor(top), 0)];
+  const [x1, y1] = [Math.min(Math.ceil(right), w) - 1, Math.min(Math.ceil(bottom), h) - 1];
+  return x1 < x0 || y1 < y0 ? null : { x0, y0, x1, y1 };
+}
+
+/** The sides of a box. @param {Box} box @returns {[w: number, h: number]} */
+export const sides = ({ x0, y0, x1, y1 }) => [x1 - x0 + 1, y1 - y0 + 1];
+
+/** Sweeps a disc of radius r from a to b. Returns a box around the change, or null.
  * @param {Uint8Array} mask changed: `value` where the disc was @param {number} w @param {number} h @param {Spot} a
- * @param {Spot} b @param {number} r @param {number} value @returns {Box | null} */
+ * @param {Spot} b @param {number} r @param {number} value */
 export function stroke(mask, w, h, a, b, r, value) {
-  const x0 = Math.max(Math.floor(Math.min(a.x, b.x) - r), 0);
-  const x1 = Math.min(Math.ceil(Math.max(a.x, b.x) + r), w - 1);
-  const y0 = Math.max(Math.floor(Math.min(a.y, b.y) - r), 0);
-  const y1 = Math.min(Math.ceil(Math.max(a.y, b.y) + r), h - 1);
-  if (x1 < x0 || y1 < y0) return null;
+  const [left, right] = [Math.min(a.x, b.x) - r, Math.max(a.x, b.x) + r];
+  const box = within(left, Math.min(a.y, b.y) - r, right, Math.max(a.y, b.y) + r, w, h);
+  if (!box) return null;
   const dx = b.x - a.x;
   const dy = b.y - a.y;
   const long = dx * dx + dy * dy;
-  for (let y = y0; y <= y1; y += 1) {
-    for (let x = x0; x <= x1; x += 1) {
+  for (let y = box.y0; y <= box.y1; y += 1) {
+    for (let x = box.x0; x <= box.x1; x += 1) {
       const px = x + 0.5 - a.x;
       const py = y + 0.5 - a.y;
-      const t = long ? Math.min(Math.max((px * dx + py * dy) / long, 0), 1) : 0;
+      const t = long ? clamp((px * dx + py * dy) / long, 0, 1) : 0;
       const ex = px - t * dx;
       const ey = py - t * dy;
       if (ex * ex + ey * ey <= r * r) mask[y * w + x] = value;
     }
   }
-  return { x0, y0, x1, y1 };
+  return box;
 }
 
-/** Sets pixels whose centre is inside the polygon (even-odd rule). Returns the changed box, or null.
- * @param {Uint8Array} mask @param {number} w @param {number} h @param {Spot[]} points @param {number} value @returns
- * {Box | null} */
+/** Sets pixels whose centre is inside the polygon (even-odd rule).
+ * @param {Uint8Array} mask @param {number} w @param {number} h @param {Spot[]} points @param {number} value */
 export function polygon(mask, w, h, points, value) {
   const ys = points.map((p) => p.y);
-  const y0 = Math.max(Math.floor(Math.min(...ys)), 0);
-  const y1 = Math.min(Math.ceil(Math.max(...ys)), h - 1);
-  const box = { x0: w, y0, x1: -1, y1 };
-  for (let y = y0; y <= y1; y += 1) {
+  const end = Math.min(Math.ceil(Math.max(...ys)), h);
+  for (let y = Math.max(Math.floor(Math.min(...ys)), 0); y < end; y += 1) {
     const at = y + 0.5;
-    /** @type {number[]} */
-    const cuts = [];
-    for (let i = 0; i < points.length; i += 1) {
-      const p = points[i];
+    const cuts = points.flatMap((p, i) => {
       const q = points[(i + 1) % points.length];
-      if (p.y > at !== q.y > at) cuts.push(p.x + ((at - p.y) * (q.x - p.x)) / (q.y - p.y));
-    }
+      return p.y > at !== q.y > at ? [p.x + ((at - p.y) * (q.x - p.x)) / (q.y - p.y)] : [];
+    });
     cuts.sort((m, n) => m - n);
     for (let i = 0; i + 1 < cuts.length; i += 2) {
       const from = Math.max(Math.ceil(cuts[i] - 0.5), 0);
-      const to = Math.min(Math.ceil(cuts[i + 1] - 0.5) - 1, w - 1);
-      if (to < from) continue;
-      mask.fill(value, y * w + from, y * w + to + 1);
-      box.x0 = Math.min(box.x0, from);
-      box.x1 = Math.max(box.x1, to);
+      const to = Math.min(Math.ceil(cuts[i + 1] - 0.5), w);
+      if (to > from) mask.fill(value, y * w + from, y * w + to);
     }
   }
-  return box.x1 < 0 ? null : box;
-}
-
-/** Returns the smallest box around both. @param {Box | null} a @param {Box | null} b */
-export function join(a, b) {
-  if (!a) return b;
-  if (!b) return a;
-  return { x0: Math.min(a.x0, b.x0), y0: Math.min(a.y0, b.y0), x1: Math.max(a.x1, b.x1), y1: Math.max(a.y1, b.y1) };
 }
 
 /** Returns the part of a mask inside a box. @param {Uint8Array} mask @param {number} w @param {Box} box */
 export function cut(mask, w, box) {
-  const bw = box.x1 - box.x0 + 1;
-  const out = new Uint8Array(bw * (box.y1 - box.y0 + 1));
-  for (let y = box.y0; y <= box.y1; y += 1)
-    out.set(mask.subarray(y * w + box.x0, y * w + box.x1 + 1), (y - box.y0) * bw);
+  const [bw, bh] = sides(box);
+  const out = new Uint8Array(bw * bh);
+  for (let y = 0, i = box.y0 * w + box.x0; y < bh; y += 1, i += w) out.set(mask.subarray(i, i + bw), y * bw);
   return out;
 }
 
-/** Restores a part taken by `cut`. @param {Uint8Array} mask @param {number} w @param {Box} box @param {Uint8Array} part */
+/** Restores a part taken by `cut`. @param {Uint8Array | Float32Array} mask @param {number} w
+ * @param {Box} box @param {Uint8Array | Float32Array} part */
 export function paste(mask, w, box, part) {
-  const bw = box.x1 - box.x0 + 1;
-  for (let y = box.y0; y <= box.y1; y += 1)
-    mask.set(part.subarray((y - box.y0) * bw, (y - box.y0 + 1) * bw), y * w + box.x0);
+  const [bw, bh] = sides(box);
+  for (let y = 0, i = box.y0 * w + box.x0; y < bh; y += 1, i += w) mask.set(part.subarray(y * bw, (y + 1) * bw), i);
+}
+
+/** Returns values (h, w) with a rim of one cell around them. @param {Uint8Array | Float32Array} values @param {number} w
+ * @param {number} h @param {number} rim its value */
+function rimmed(values, w, h, rim) {
+  const out = new Float32Array((w + 2) * (h + 2)).fill(rim);
+  paste(out, w + 2, { x0: 1, y0: 1, x1: w, y1: h }, values);
+  return out;
+}
+
+/** Adds the pixels of one mask to another. @param {Uint8Array} mask changed @param {Uint8Array} more */
+export function unite(mask, more) {
+  for (let i = 0; i < more.length; i += 1) mask[i] |= more[i];
 }
 
 /** Packs one bit a pixel, rows without padding, highest bit first, like numpy.packbits.
@@ -98,22 +104,16 @@ export function unpack(bytes, length) {
 }
 
 // Connected regions: how many, which one was clicked, holes, smoothing.
-/** Marks in `seen` the region of values >= level around pixel `start`, and returns its box. Pixels hang together along
- * their sides, and at their corners if `corners`.
- * @param {ArrayLike<number>} values @param {number} level @param {number} w @param {number} h @param {number} start
- * @param {Uint8Array} seen @param {boolean} corners @returns {Box} */
-function flood(values, level, w, h, start, seen, corners) {
-  const box = { x0: w, y0: h, x1: -1, y1: -1 };
+/** Marks in `seen` the region of values >= level around pixel `start`. Pixels hang together along their sides, and at
+ * their corners if `corners`.
+ * @param {Field} field @param {number} level @param {number} start @param {Uint8Array} seen @param {boolean} corners */
+function flood({ w, h, values }, level, start, seen, corners) {
   const stack = [start];
   seen[start] = 1;
   while (stack.length) {
     const i = /** @type {number} */ (stack.pop());
     const x = i % w;
     const y = (i - x) / w;
-    box.x0 = Math.min(box.x0, x);
-    box.x1 = Math.max(box.x1, x);
-    box.y0 = Math.min(box.y0, y);
-    box.y1 = Math.max(box.y1, y);
     for (let ny = Math.max(y - 1, 0); ny <= Math.min(y + 1, h - 1); ny += 1) {
       for (let nx = Math.max(x - 1, 0); nx <= Math.min(x + 1, w - 1); nx += 1) {
         const j = ny * w + nx;
@@ -123,45 +123,16 @@ function flood(values, level, w, h, start, seen, corners) {
       }
     }
   }
-  return box;
 }
 
-/** Counts 8-connected components of values >= level, by runs of rows. @param {Field} field @param {number} level */
+/** Counts 8-connected components of values >= level. @param {Field} field @param {number} level */
 export function components(field, level) {
-  const { w, h, values } = field;
-  /** @type {number[]} */
-  const parent = [];
-  const root = (/** @type {number} */ i) => {
-    while (parent[i] !== i) i = parent[i] = parent[parent[i]];
-    return i;
-  };
-  /** @type {{start: number, end: number, id: number}[]} */
-  let previous = [];
+  const seen = new Uint8Array(field.values.length);
   let count = 0;
-  for (let y = 0; y < h; y += 1) {
-    /** @type {typeof previous} */
-    const runs = [];
-    for (let x = 0, i = y * w; x < w; x += 1, i += 1) {
-      if (!(values[i] >= level)) continue;
-      const start = x;
-      while (x + 1 < w && values[i + 1] >= level) {
-        x += 1;
-        i += 1;
-      }
-      const id = parent.push(parent.length) - 1;
-      count += 1;
-      for (const run of previous) {
-        if (run.end < start - 1 || run.start > x + 1) continue;
-        const a = root(run.id);
-        const b = root(id);
-        if (a !== b) {
-          parent[b] = a;
-          count -= 1;
-        }
-      }
-      runs.push({ start, end: x, id });
-    }
-    previous = runs;
+  for (let i = 0; i < seen.length; i += 1) {
+    if (seen[i] || !(field.values[i] >= level)) continue;
+    flood(field, level, i, seen, true);
+    count += 1;
   }
   return count;
 }
@@ -172,85 +143,74 @@ export function cored(field, level, core) {
   if (level >= core) return field;
   const { w, h } = field;
   const kept = new Uint8Array(w * h);
-  for (let i = 0; i < kept.length; i += 1)
-    if (field.values[i] > core && !kept[i]) flood(field.values, level, w, h, i, kept, true);
+  for (let i = 0; i < kept.length; i += 1) if (field.values[i] > core && !kept[i]) flood(field, level, i, kept, true);
   return { w, h, values: field.values.map((v, i) => (v >= level && !kept[i] ? BELOW : v)) };
 }
 
 /** Returns the component of values >= level at (x, y), or null if the point is below.
  * @param {Field} field @param {number} level @param {number} x @param {number} y */
-export function componentAt({ w, h, values }, level, x, y) {
+export function componentAt(field, level, x, y) {
+  const { w, h, values } = field;
   if (x < 0 || y < 0 || x >= w || y >= h || !(values[y * w + x] >= level)) return null;
   const inside = new Uint8Array(w * h);
-  return { inside, box: flood(values, level, w, h, y * w + x, inside, true) };
+  flood(field, level, y * w + x, inside, true);
+  return { inside, box: /** @type {Box} */ (boxOf(inside, w, h)) };
 }
 
 /** The smallest box around a mask, or null. @param {Uint8Array} mask @param {number} w @param {number} h @returns {Box | null} */
 export function boxOf(mask, w, h) {
   const box = { x0: w, y0: h, x1: -1, y1: -1 };
-  for (let y = 0, i = 0; y < h; y += 1) {
-    for (let x = 0; x < w; x += 1, i += 1) {
-      if (!mask[i]) continue;
-      if (x < box.x0) box.x0 = x;
-      if (x > box.x1) box.x1 = x;
-      if (y < box.y0) box.y0 = y;
-      box.y1 = y;
-    }
+  for (let y = 0; y < h; y += 1) {
+    const row = mask.subarray(y * w, (y + 1) * w);
+    const first = row.indexOf(1);
+    if (first < 0) continue;
+    box.x0 = Math.min(box.x0, first);
+    box.x1 = Math.max(box.x1, row.lastIndexOf(1));
+    box.y0 = Math.min(box.y0, y);
+    box.y1 = y;
   }
   return box.x1 < 0 ? null : box;
 }
 
-/** Fills background that cannot be reached from outside. Changes the mask; returns its box.
+/** Fills background that cannot be reached from outside. Changes the mask.
  * @param {Uint8Array} mask @param {number} w @param {number} h */
 export function fillHoles(mask, w, h) {
   const box = boxOf(mask, w, h);
-  if (!box) return null;
+  if (!box) return;
+  const [bw, bh] = sides(box);
   const background = cut(mask, w, box).map((v) => 1 - v);
-  const bw = box.x1 - box.x0 + 1;
-  const bh = box.y1 - box.y0 + 1;
-  const outside = new Uint8Array(bw * bh);
-  background.forEach((v, i) => {
-    const [x, y] = [i % bw, Math.floor(i / bw)];
-    const atEdge = x === 0 || y === 0 || x === bw - 1 || y === bh - 1;
-    if (v && atEdge && !outside[i]) flood(background, 1, bw, bh, i, outside, false);
-  });
-  const filled = outside.map((v) => 1 - v);
-  paste(mask, w, box, filled);
-  return box;
+  const outside = new Uint8Array((bw + 2) * (bh + 2));
+  flood({ w: bw + 2, h: bh + 2, values: rimmed(background, bw, bh, 1) }, 1, 0, outside, false);
+  const unreached = cut(outside, bw + 2, { x0: 1, y0: 1, x1: bw, y1: bh }).map((v) => 1 - v);
+  paste(mask, w, box, unreached);
 }
 
-/** Smooths by majority in squares of side 2r + 1, by sums over rows and columns. Changes the mask; returns that box.
- * @param {Uint8Array} mask @param {number} w @param {number} h @param {number} r */
-export function smooth(mask, w, h, r) {
+/** Sums each value (h, w) and its r neighbours on both sides in the row. Returns the sums with rows as columns.
+ * @param {ArrayLike<number>} values @param {number} w @param {number} h @param {number} r */
+function rowSums(values, w, h, r) {
+  const out = new Int32Array(w * h);
+  for (let y = 0; y < h; y += 1) {
+    let sum = 0;
+    for (let x = -r; x < w; x += 1) {
+      if (x + r < w) sum += values[y * w + x + r];
+      if (x > r) sum -= values[y * w + x - r - 1];
+      if (x >= 0) out[x * h + y] = sum;
+    }
+  }
+  return out;
+}
+
+/** Smooths by majority in squares of side 2r + 1. Changes the mask.
+ * @param {Uint8Array} mask @param {number} w @param {number} h */
+export function smooth(mask, w, h, r = Math.max(2, Math.round(Math.max(w, h) / 200))) {
   const inner = boxOf(mask, w, h);
-  if (!inner) return null;
-  const box = {
-    x0: Math.max(inner.x0 - r, 0),
-    y0: Math.max(inner.y0 - r, 0),
-    x1: Math.min(inner.x1 + r, w - 1),
-    y1: Math.min(inner.y1 + r, h - 1),
-  };
-  const bw = box.x1 - box.x0 + 1;
-  const bh = box.y1 - box.y0 + 1;
-  const sums = new Int32Array((bw + 1) * (bh + 1));
-  for (let y = 0; y < bh; y += 1) {
-    let line = 0;
-    for (let x = 0; x < bw; x += 1) {
-      line += mask[(box.y0 + y) * w + box.x0 + x];
-      sums[(y + 1) * (bw + 1) + x + 1] = sums[y * (bw + 1) + x + 1] + line;
-    }
-  }
+  const box = inner && within(inner.x0 - r, inner.y0 - r, inner.x1 + 1 + r, inner.y1 + 1 + r, w, h);
+  if (!box) return;
+  const [bw, bh] = sides(box);
+  const sums = rowSums(rowSums(cut(mask, w, box), bw, bh, r), bh, bw, r);
   const half = (2 * r + 1) ** 2 / 2;
-  for (let y = 0; y < bh; y += 1) {
-    const t = Math.max(y - r, 0) * (bw + 1);
-    const b = Math.min(y + r + 1, bh) * (bw + 1);
-    for (let x = 0; x < bw; x += 1) {
-      const l = Math.max(x - r, 0);
-      const e = Math.min(x + r + 1, bw);
-      mask[(box.y0 + y) * w + box.x0 + x] = sums[b + e] - sums[t + e] - sums[b + l] + sums[t + l] > half ? 1 : 0;
-    }
-  }
-  return box;
+  const most = Uint8Array.from(sums, (sum) => (sum > half ? 1 : 0));
+  paste(mask, w, box, most);
 }
 
 // Marching squares: the line where a field crosses a threshold, as one Path2D in the field's cell units.
@@ -266,20 +226,14 @@ export const BELOW = Math.fround(-1e30); // the value around the field: a region
 /** Draws the line with a pen: a new Path2D, or any object with moveTo and lineTo.
  * @param {Field} field @param {number} level @param {any} [pen] @returns {Path2D} */
 export function contour({ w, h, values }, level, pen = new Path2D()) {
-  const blank = new Float32Array(w + 2).fill(BELOW);
-  let above = blank;
+  const all = rimmed(values, w, h, BELOW);
   for (let y = 0; y <= h; y += 1) {
-    let below = blank;
-    if (y < h) {
-      below = new Float32Array(w + 2);
-      below.set(values.subarray(y * w, (y + 1) * w), 1);
-      below[0] = below[w + 1] = BELOW;
-    }
     for (let x = 0; x <= w; x += 1) {
-      const a = above[x];
-      const b = above[x + 1];
-      const c = below[x + 1];
-      const d = below[x];
+      const i = y * (w + 2) + x;
+      const a = all[i];
+      const b = all[i + 1];
+      const c = all[i + w + 3];
+      const d = all[i + w + 2];
       const kind = (a >= level ? 8 : 0) | (b >= level ? 4 : 0) | (c >= level ? 2 : 0) | (d >= level ? 1 : 0);
       if (kind === 0 || kind === 15) continue;
       for (let end = 0; end < SEGMENTS[kind].length; end += 1) {
@@ -292,7 +246,6 @@ export function contour({ w, h, values }, level, pen = new Path2D()) {
         else pen[draw](x - 0.5, y - 0.5 + crossing(a, d, level));
       }
     }
-    above = below;
   }
   return pen;
 }

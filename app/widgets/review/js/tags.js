@@ -1,6 +1,7 @@
 // Tags of cases as chips, the panel of the case on screen, and a field for a new one. Tags from the import stay hidden,
 // like the imported mask, until the reader has decided.
-import { post } from '../../../static/api.js';
+import { api } from '../../../static/api.js';
+import { orToast } from '../../../static/dialogs.js';
 import { el, fill, onEnter } from '../../../static/dom.js';
 import { dom } from '../../../static/view.js';
 
@@ -26,12 +27,9 @@ export function chips(tags, most) {
 export async function tagCases(review, cases, tag, remove) {
   const name = tag.trim().replace(/\s+/g, ' ');
   if (!name || !cases.length) return null;
-  const answer = await post('/api/review/tag', { study: review.study, cases, tag: name, remove });
-  if (!answer.ok) {
-    review.say(answer.error, 'bad');
-    return null;
-  }
-  const renew = (/** @type {{id: number, tags?: string[], kinds?: string[]} | null | undefined} */ one) => {
+  const answer = await orToast(api('/api/review/tag', { study: review.study, cases, tag: name, remove }));
+  if (!answer) return null;
+  const renew = (/** @type {Tagged | null | undefined} */ one) => {
     if (!one?.tags || !cases.includes(one.id)) return;
     one.tags = [...one.tags.filter((t) => t !== answer.tag), ...(remove ? [] : [answer.tag])].sort();
     one.kinds = one.kinds?.filter((t) => t !== answer.tag);

@@ -1,11 +1,10 @@
 // The threshold of the heat map: its slider, its contour, and its measures (Dice, IoU, area, regions).
 import { post } from '../../../static/api.js';
-import { STEPS, sampler, stepOf } from './heat.js';
+import { nearest, STEPS, sampler, stepOf } from './heat.js';
 import * as layers from './layers.js';
 import { BELOW } from './shapes.js';
 
-const REST = 1500; // milliseconds after which a threshold counts as chosen
-const HELD = 500; // milliseconds between checks of a slider that is still held
+const REST = 1500; // milliseconds after which a threshold counts as chosen, if the slider is not held
 
 export class Threshold {
   /** @param {ReviewView} review */
@@ -25,13 +24,11 @@ export class Threshold {
 
   // Updates the contour and the measures after a new heat map or mask; the caller redraws.
   settle() {
-    const { review } = this;
-    const { heat } = review;
-    const counted = heat?.counted;
-    const known = counted?.mask === review.maskId ? counted : null;
-    review.put({ counts: known?.counts ?? null });
+    const { heat, maskId } = this.review;
+    const counts = heat?.counted?.mask === maskId ? (heat?.counted?.counts ?? null) : null;
+    this.review.put({ counts });
     this.cut();
-    if (heat && !known) requestAnimationFrame(() => setTimeout(() => this.count())); // the picture first
+    if (heat && !counts) requestAnimationFrame(() => setTimeout(() => this.count())); // the picture first
   }
 
   async count() {
@@ -48,8 +45,7 @@ export class Threshold {
   /** @param {import('./layers.js').Layer} made @param {import('./layers.js').MaskLayer | null} lesion @param {number |
    * null} mask @param {import('./image.js').Picture} picture @param {() => boolean} [stale] */
   async counted(made, lesion, mask, picture, stale) {
-    const { w, h } = picture;
-    const counts = await count(made.map, lesion?.pixels, w, h, made.inside, stale, layers.ownCut(made));
+    const counts = await count(made, lesion?.pixels, picture, stale);
     if (counts) made.counted = { mask, counts };
     return counts;
   }
@@ -92,15 +88,11 @@ export class Threshold {
   /** @param {{case: number, run: string | null, from: number, to: number}} change */
   report(change) {
     clearTimeout(this.timer);
-    const send = () => {
-      if (this.review.$('.rv-threshold').matches(':active')) {
-        this.timer = setTimeout(send, HELD);
-        return;
-      }
+    this.timer = setTimeout(() => {
+      if (this.review.$('.rv-threshold').matches(':active')) return this.report(change);
       this.reported = change.to;
       post('/api/review/threshold', change);
-    };
-    this.timer = setTimeout(send, REST);
+    }, REST);
   }
 }
 
@@ -109,68 +101,54 @@ export class Threshold {
 
 const AT_ONCE = 1_000_000; // pixels counted before the page may update
 
-/** @typedef {{inside: Float64Array, outside: Float64Array, lesion: number, pixels: number, own: [number, number]}}
- *   PixelCounts by step; own: inside and outside the lesion, for the map's own outline */
-/** @typedef {{area: number, share: number, dice: number | null, iou: number | null}} Found */
+/** @typedef {{inside: Float64Array, outside: Float64Array, lesion: number, pixels: number, own: number[]}} PixelCounts
+ *   inside and outside the lesion, by step of the slider; own: both for the map's own outline */
 
 /** Counts an image's pixels by the highest step of the slider that finds them. Null if it was cancelled.
- * @param {import('./heat.js').HeatMap} map @param {Uint8Array | undefined} lesion @param {number} w @param {number} h
- * @param {import('./heat.js').Area | null} roi @param {() => boolean} [cancelled] @param {import('./shapes.js').Field
- * | null} [cut] the field of the map's own outline @returns {Promise<PixelCounts | null>} */
-export async function count(map, lesion, w, h, roi, cancelled = () => false, cut = null) {
-  let missed = 0; // lesion pixels outside the region: never found at any threshold
+ * @param {Pick<import('./layers.js').Layer, 'map' | 'field'>} made @param {Uint8Array | undefined} lesion
+ * @param {{w: number, h: number}} image @param {() => boolean} [cancelled] @returns {Promise<PixelCounts | null>} */
+export async function count({ map, field }, lesion, { w, h }, cancelled = () => false) {
+  let pixels = 0; // of the lesion, also where no threshold finds them
   const inside = new Float64Array(STEPS + 2);
   const outside = new Float64Array(STEPS + 2);
+  const own = [0, 0];
+  const { values: outlined } = layers.ownCut({ map, field });
   const row = new Float32Array(w);
   const fillRow = sampler(map, w, h);
   const gain = STEPS / (map.scale.hi - map.scale.lo || 1);
-  const across = roi && Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * roi.w) / w));
-  /** @type {[number, number]} */
-  const own = [0, 0];
-  const column = cut && Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * cut.w) / w));
-  let done = 0;
+  const [columns, rows] = [nearest(w, field.w), nearest(h, field.h)];
+  const some = Math.ceil(AT_ONCE / w);
   for (let y = 0; y < h; y += 1) {
     fillRow(y, row);
-    const down = roi ? Math.floor(((y + 0.5) * roi.h) / h) * roi.w : 0;
-    const line = cut ? Math.floor(((y + 0.5) * cut.h) / h) * cut.w : 0;
     for (let x = 0, i = y * w; x < w; x += 1, i += 1) {
-      if (roi && across && !roi.pixels[down + across[x]]) {
-        if (lesion?.[i]) missed += 1;
-        continue;
-      }
+      const hit = lesion?.[i] ? 1 : 0;
+      pixels += hit;
+      const cell = rows[y] * field.w + columns[x];
+      if (field.values[cell] === BELOW) continue; // outside the region
       const t = (row[x] - map.scale.lo) * gain;
       const bin = t < 0 ? 0 : t >= STEPS ? STEPS + 1 : Math.floor(t + 1e-4) + 1;
-      if (lesion?.[i]) inside[bin] += 1;
-      else outside[bin] += 1;
-      if (row[x] >= map.scale.pixel && !(cut && column && cut.values[line + column[x]] === BELOW))
-        own[lesion?.[i] ? 0 : 1] += 1;
+      (hit ? inside : outside)[bin] += 1;
+      if (row[x] >= map.scale.pixel && outlined[cell] !== BELOW) own[1 - hit] += 1;
     }
-    done += w;
-    if (done > AT_ONCE) {
-      done = 0;
-      await new Promise((go) => setTimeout(go));
-      if (cancelled()) return null;
-    }
+    if ((y + 1) % some) continue;
+    await new Promise((go) => setTimeout(go));
+    if (cancelled()) return null;
   }
   for (let k = STEPS; k >= 0; k -= 1) {
     inside[k] += inside[k + 1];
     outside[k] += outside[k + 1];
   }
-  return { inside, outside, lesion: inside[0] + missed, pixels: w * h, own };
+  return { inside, outside, lesion: pixels, pixels: w * h, own };
 }
 
 /** Measures slider step k, or the map's own outline for null: area in pixels, share of the image, overlap with any lesion.
  * @param {PixelCounts} counts @param {number | null} k */
-export function measuredAt(counts, k) {
-  const [found, false_] = k === null ? counts.own : [counts.inside[k + 1], counts.outside[k + 1]];
-  const area = found + false_;
-  /** @type {Found} */
-  const out = { area, share: area / counts.pixels, dice: null, iou: null };
-  if (counts.lesion) {
-    out.dice = (2 * found) / (area + counts.lesion);
-    out.iou = found / (false_ + counts.lesion);
-  }
-  return out;
+export function measuredAt({ own, inside, outside, lesion, pixels }, k) {
+  const [hit, beside] = k === null ? own : [inside[k + 1], outside[k + 1]];
+  const area = hit + beside;
+  const dice = lesion ? (2 * hit) / (area + lesion) : null;
+  const iou = lesion ? hit / (beside + lesion) : null;
+  return { area, share: area / pixels, dice, iou };
 }
 
 /** Compares two masks. @param {Uint8Array} a @param {Uint8Array} b */

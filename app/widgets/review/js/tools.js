@@ -4,10 +4,8 @@ import { LINES } from './colours.js';
 
 /** @typedef {Answers.CaseDetail['spacing']} Spacing */
 /** @typedef {[number, number, number, number]} Corners x0, y0, x1, y1; for a point both corners are equal */
-/** @typedef {(path: Path2D, colour: string, dash?: number[]) => void} Trace */
-
 class Dragged {
-  /** @param {{draw: () => void, picture: {w: number, h: number} | null}} review */
+  /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
     this.active = false;
@@ -43,24 +41,22 @@ class Dragged {
 
 /** A line with its length in pixels, and in millimetres if the file gives the size of a pixel. */
 export class Ruler extends Dragged {
-  /** @param {CanvasRenderingContext2D} context whose unit is an image pixel @param {number} scale screen pixels of one
-   * @param {Trace} trace @param {Spacing} [spacing] */
-  draw(context, scale, trace, spacing) {
+  /** @param {CanvasRenderingContext2D} context whose unit is an image pixel @param {Spacing} [spacing] */
+  draw(context, spacing) {
     if (!this.line) return;
     const [a, b] = this.line;
-    const unit = (devicePixelRatio || 1) / scale;
+    const unit = unitOf(context);
     const path = new Path2D();
     path.moveTo(a.x, a.y);
     path.lineTo(b.x, b.y);
     for (const { x, y } of this.line) path.rect(x - 2 * unit, y - 2 * unit, 4 * unit, 4 * unit);
-    trace(path, LINES.edit);
-    written(context, length(a, b, spacing), b, { right: 8, up: 6, colour: LINES.edit, halo: LINES.halo });
+    trace(context, path, LINES.edit);
+    written(context, length(a, b, spacing), b, LINES.edit);
   }
 }
 
 /** The location of the next finding: drag for a box, click for a point. */
 export class Place extends Dragged {
-  least = 4; // minimum length of a drag in image pixels; shorter ones are clicks; set by draw
   /** @type {Corners | null} */
   corners = null;
 
@@ -72,18 +68,17 @@ export class Place extends Dragged {
   /** @param {Spot} p */
   move(p) {
     super.move(p);
-    const { picture } = this.review;
-    if (this.line && picture) this.corners = between(...this.line, picture, this.least);
+    const { picture, view } = this.review;
+    const least = 4 / view.scale; // a shorter drag is a click
+    if (this.line && picture) this.corners = between(...this.line, picture, least);
   }
 
-  /** @param {CanvasRenderingContext2D} context whose unit is an image pixel @param {number} scale screen pixels of one
-   * @param {Trace} trace */
-  draw(context, scale, trace) {
-    this.least = (4 * (devicePixelRatio || 1)) / scale;
+  /** @param {CanvasRenderingContext2D} context whose unit is an image pixel */
+  draw(context) {
     if (!this.corners) return;
-    const [x, y] = [this.corners[2], this.corners[1]];
-    trace(outline(this.corners, scale), LINES.edit, [4, 3]);
-    written(context, '1–9', { x, y }, { right: 9, up: 4, colour: LINES.edit, halo: LINES.halo });
+    const [, y, x] = this.corners;
+    trace(context, outline(context, this.corners), LINES.edit, { dash: [4, 3] });
+    written(context, '1–9', { x, y }, LINES.edit);
   }
 }
 
@@ -107,33 +102,55 @@ export function between(a, b, { w, h }, least) {
   return [Math.min(p.x, q.x), Math.min(p.y, q.y), Math.max(p.x, q.x), Math.max(p.y, q.y)];
 }
 
-/** A rectangle, or a ring around a point. @param {readonly number[]} corners @param {number} scale screen pixels of one of the image */
-export function outline(corners, scale) {
-  const [x0, y0, x1, y1] = corners;
+// Drawing on the image, in lines and text of constant size however the image is turned and zoomed.
+/** Returns the size of a CSS pixel in the context's unit. @param {CanvasRenderingContext2D} context */
+export function unitOf(context) {
+  const { a, b } = context.getTransform();
+  return devicePixelRatio / Math.hypot(a, b);
+}
+
+/** Draws a line with a halo. @param {CanvasRenderingContext2D} context @param {Path2D} path @param {string} colour
+ * @param {{width?: number, dash?: number[]}} [look] in CSS pixels */
+export function trace(context, path, colour, { width = 1.7, dash = [] } = {}) {
+  const unit = unitOf(context);
+  context.lineJoin = 'round';
+  context.setLineDash(dash.map((d) => d * unit));
+  context.strokeStyle = LINES.halo;
+  context.lineWidth = (width + 1.6) * unit;
+  context.stroke(path);
+  context.strokeStyle = colour;
+  context.lineWidth = width * unit;
+  context.stroke(path);
+  context.setLineDash([]);
+}
+
+/** @param {Spot} p @param {number} radius */
+export function ring({ x, y }, radius) {
   const path = new Path2D();
-  if (isBox(corners)) path.rect(x0, y0, x1 - x0, y1 - y0);
-  else path.arc(x0, y0, (6 * (devicePixelRatio || 1)) / scale, 0, 2 * Math.PI);
+  path.arc(x, y, radius, 0, 2 * Math.PI);
   return path;
 }
 
-const SIZE = 13; // CSS pixels of the text on the image
+/** A rectangle, or a ring around a point. @param {CanvasRenderingContext2D} context @param {readonly number[]} corners */
+export function outline(context, corners) {
+  const [x, y, x1, y1] = corners;
+  if (!isBox(corners)) return ring({ x, y }, 6 * unitOf(context));
+  const path = new Path2D();
+  path.rect(x, y, x1 - x, y1 - y);
+  return path;
+}
 
-/** Writes text on the image: upright and of constant size, however the image is turned and zoomed.
- * @param {CanvasRenderingContext2D} context whose unit is an image pixel @param {string} text @param {{x: number, y:
- * number}} p in image pixels @param {{right: number, up: number, colour: string, halo?: string}} look right, up: from
- * p, in CSS pixels */
-export function written(context, text, p, { right, up, colour, halo }) {
-  const ratio = devicePixelRatio || 1;
+/** Writes text beside a spot of the image, upright. @param {CanvasRenderingContext2D} context @param {string} text
+ * @param {Spot} p @param {string} colour */
+export function written(context, text, p, colour) {
   const at = context.getTransform().transformPoint(p);
   context.save();
-  context.setTransform(ratio, 0, 0, ratio, at.x, at.y);
-  context.font = `600 ${SIZE}px system-ui, sans-serif`;
-  if (halo) {
-    context.strokeStyle = halo;
-    context.lineWidth = 3.4;
-    context.strokeText(text, right, -up);
-  }
+  context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, at.x, at.y);
+  context.font = '600 13px system-ui, sans-serif';
+  context.strokeStyle = LINES.halo;
+  context.lineWidth = 3.4;
+  context.strokeText(text, 9, -5);
   context.fillStyle = colour;
-  context.fillText(text, right, -up);
+  context.fillText(text, 9, -5);
   context.restore();
 }
