@@ -157,9 +157,7 @@ function zoom({ side, names, aspect, mosaic, outlines: all }, { n, m }, outlined
   canvas.getContext('2d')?.drawImage(mosaic, m * side, n * side, side, side, 0, 0, width, side);
   const lines = all[n][m].map((line) => el('polygon', { points: corners(line) }));
   const svg = el('svg', { viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, lines);
-  const outline = () => svg.toggleAttribute('hidden', !box.checked);
-  const { box, label } = check('Lesion outlines', { checked: outlined, onchange: outline });
-  outline();
+  const { label } = check('Lesion outlines', { checked: outlined });
   const text = `A_${n} of ${names[m]} · click the image or press Esc to close`;
   const dialog = el('dialog', { class: 'zoom' }, el('div', {}, canvas, svg), el('p', {}, label, text));
   canvas.onclick = svg.onclick = () => dialog.close();

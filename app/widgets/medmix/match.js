@@ -1,8 +1,7 @@
 // "Match lesions": the reader chooses real lesions, and a search finds settings whose lesions look like them.
 import { computed, signal } from '@preact/signals';
-import { useMemo, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { api } from '../../static/api.js';
-import { Chart } from '../../static/chart.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { download, finder } from '../../static/dom.js';
 import { tidy } from '../../static/fields.js';
@@ -11,7 +10,7 @@ import { underWay } from '../../static/plan.js';
 import { study } from '../../static/store.js';
 import { button, html } from '../../static/view.js';
 import { grids } from './grid.js';
-import { Missed } from './measured.js';
+import { Curves, Missed } from './measured.js';
 import { outline, pictureOf } from './outline.js';
 import { same, save } from './presets.js';
 import { docked, kinds, own, put, settings } from './scene.js';
@@ -190,10 +189,9 @@ function Choice({ offered: { lesions, most } }) {
 
 /** The best distance so far, and its course. @param {Answers.MatchState} props */
 function Distance({ before, after, seconds, history, preset }) {
-  const chart = useMemo(() => new Chart({ title: 'Distance', low: 0, unit: 'second' }), []);
-  chart.put([{ name: '', points: [[0, before], ...history, [seconds, after]], thick: true }]);
+  const line = { name: '', points: [[0, before], ...history, [seconds, after]], thick: true };
   return html`<p class="big num">${fixed(after, 2)}<small>distance; preset ${preset}: ${fixed(before, 2)}</small></p>
-    <div ref=${(/** @type {Element | null} */ place) => place?.append(chart.element)} />`;
+    <${Curves} title="Distance" unit="second" lines=${[line]} />`;
 }
 
 /** @param {Answers.Search} props */

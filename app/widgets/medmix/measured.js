@@ -1,7 +1,7 @@
 // Measurements before training: work that takes a while, with the time left; the numbers next to the picture; and what
 // the current detector would miss.
 import { computed, signal, useSignal } from '@preact/signals';
-import { useRef } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { api } from '../../static/api.js';
 import { Chart } from '../../static/chart.js';
 import { orToast } from '../../static/dialogs.js';
@@ -95,33 +95,28 @@ export function Numbers() {
   const { probe, of } = numbers.value;
   const through = probe.encoder === 'untrained' ? 'random weights' : probe.encoder;
   const isOld = of !== measurable.value;
-  const confusion = (/** @type {Element | null} */ place) =>
-    place &&
-    fill(
-      place,
-      matrix(probe.confusion, 'true, %', (v, sum) => fixed((100 * (v ?? 0)) / sum, 0)),
-    );
+  const again = button('Measure again', () => orToast(measure()), { class: 'link' });
+  const confusion = matrix(probe.confusion, 'true, %', (v, sum) => fixed((100 * (v ?? 0)) / sum, 0));
   return html`<p class="dim">Encoder: ${through}; ${probe.images} images at ${probe.side} px, ${seconds(probe.seconds)}</p>
-    ${
-      isOld &&
-      html`<p class="warn">These numbers belong to earlier settings. ${button(
-        'Measure again',
-        () => orToast(measure()),
-        { class: 'link' },
-      )}</p>`
-    }
+    ${isOld && html`<p class="warn">These numbers belong to earlier settings. ${again}</p>`}
     ${probe.words.map(({ kind, text }) => html`<p class=${kind}>${text}</p>`)}
     <div class="facts ${isOld ? 'old' : ''}">
       ${facts(probe).map(([name, value]) => html`<span class="dim">${name}</span><span class="num">${value}</span>`)}
     </div>
-    <div class=${isOld ? 'old' : ''} ref=${confusion} />`;
+    <div class=${isOld ? 'old' : ''} ref=${(/** @type {Element | null} */ place) => place && fill(place, confusion)} />`;
+}
+
+/** A chart from zero, as a view. @param {{title: string, unit: string, high?: number, lines: Page.Line[]}} props */
+export function Curves({ lines, ...options }) {
+  const chart = useMemo(() => new Chart({ low: 0, ...options }), []);
+  chart.put(lines);
+  return html`<div ref=${(/** @type {Element | null} */ place) => place?.append(chart.element)} />`;
 }
 
 /** Lesions with the settings on screen, planted into held-out normals: a button for the measurement, then its curve. */
 export function Missed() {
   const found = useSignal(/** @type {Answers.Missed | null} */ (null));
   const said = useSignal(/** @type {any} */ (null)); // null: nothing is being measured
-  const chart = useRef(/** @type {Chart | null} */ (null));
   const plant = async () => {
     const body = { study: study.value, config: settings.value.config };
     const what = { kind: 'missed', words: 'Planting lesions', amount: 1 };
@@ -144,13 +139,8 @@ export function Missed() {
     const points = rows.map((row) => /** @type {[number, number]} */ ([100 * row.size, 1 - row.flagged / row.images]));
     return { name: `opacity ${percent(opacity, 0)}`, dash: i > 0, points };
   });
-  const draw = (/** @type {Element | null} */ box) => {
-    chart.current ||= new Chart({ title: 'Share not flagged', low: 0, high: 1, unit: 'size in %' });
-    box?.append(chart.current.element);
-    chart.current.put(lines);
-  };
   return html`${busy && html`<p class="dim">${said}</p>`}
-    <div ref=${draw} />
+    <${Curves} title="Share not flagged" high=${1} unit="size in %" lines=${lines} />
     <p class="dim">
       Share of lesions that “${name}” does not flag, by size in % of the side;
       ${` ${planted[0].images} images each.`}

@@ -10,21 +10,7 @@ import { fetchGrid, Grids, grids } from './grid.js';
 import * as match from './match.js';
 import { measure, measuring, Numbers, numbers, waited } from './measured.js';
 import * as presets from './presets.js';
-import {
-  docked,
-  kinds,
-  outlines,
-  own,
-  put,
-  SAMPLES,
-  scene,
-  seed,
-  settings,
-  side,
-  sources,
-  weak,
-  weakConfig,
-} from './scene.js';
+import * as room from './scene.js';
 
 /** Describes the images' aspect ratio: training squeezes every image to a square. @param {import('./grid.js').Grid} grid */
 const shape = ({ aspect }) => {
@@ -32,18 +18,19 @@ const shape = ({ aspect }) => {
   return Math.abs(aspect - 1) < 0.02 ? 'square' : 'original aspect ratio; training squeezes images to squares';
 };
 
-const ready = computed(() => Boolean(study.value || own.value.drop)); // there is something to paste lesions into
+const ready = computed(() => Boolean(study.value || room.own.value.drop)); // there is something to paste lesions into
 const said = signal(/** @type {any} */ ('')); // below the picture
 
 /** The panel next to the picture. */
 function Docked() {
-  if (!docked.value) return null;
-  const [title, Contents] = docked.value === 'match' ? ['Match lesions', match.Panel] : ['Before training', Numbers];
+  if (!room.docked.value) return null;
+  const [title, Contents] =
+    room.docked.value === 'match' ? ['Match lesions', match.Panel] : ['Before training', Numbers];
   const close = () => {
-    docked.value = null;
+    room.docked.value = null;
   };
-  const done = docked.value === 'numbers' && numbers.value ? 'yes' : null;
-  return html`<div class="panel ${docked}" role="region" aria-label=${title} data-done=${done}>
+  const done = room.docked.value === 'numbers' && numbers.value ? 'yes' : null;
+  return html`<div class="panel ${room.docked}" role="region" aria-label=${title} data-done=${done}>
     <div class="top"><h2>${title}</h2>${button('✕', close, { 'aria-label': 'Close' })}</div>
     <${Contents} />
   </div>`;
@@ -53,7 +40,7 @@ function Docked() {
 export async function mount(root, studio) {
   const $ = finder(root);
   const [forms] = await Promise.all([api('/api/medmix/forms'), presets.load()]);
-  kinds.value = forms.strong;
+  room.kinds.value = forms.strong;
 
   // Opens with the preset for the kind of image, else with that of the default training, and follows the
   // kind of image until a setting is changed by hand.
@@ -63,13 +50,13 @@ export async function mount(root, studio) {
     if (offered && (name === offered || presets.chosen.value?.name !== offered)) return;
     offered = name;
     const all = presets.presets.value;
-    put(all.find((p) => p.name === name) || all[0]);
+    room.put(all.find((p) => p.name === name) || all[0]);
   });
 
   // Controls -----------------------------------------------------------------------------------
   $('.strong').append(...options(Object.entries(forms.strong).map(([name, k]) => [name, k.title])));
   const follow = () => {
-    weakConfig.value = weakForm.get();
+    room.weakConfig.value = weakForm.get();
   };
   const weakForm = new Form(forms.weak.form, forms.weak.presets.gentle, follow, { open: 0, prefix: 'weak.' });
   follow();
@@ -80,23 +67,23 @@ export async function mount(root, studio) {
   /** @type {Record<string, Values>} the latest settings of each augmentation */
   const latest = {};
   effect(() => {
-    const { strong, config } = settings.value;
+    const { strong, config } = room.settings.value;
     latest[strong] = config;
     if (strong === shown) {
       if (!presets.same(form.values, config)) form.set(config); // not while a control of it is moved
       return;
     }
-    form = new Form(forms.strong[strong].form, config, () => put({ strong, config: form.get() }), { open: 2 });
+    form = new Form(forms.strong[strong].form, config, () => room.put({ strong, config: form.get() }), { open: 2 });
     $('.controls').replaceChildren(form.element);
     $('.strong').value = shown = strong;
   });
   $('.strong').onchange = () => {
     const strong = $('.strong').value;
-    put({ strong, config: latest[strong] || forms.strong[strong].defaults });
+    room.put({ strong, config: latest[strong] || forms.strong[strong].defaults });
   };
   $('.train').onclick = () => {
     const preset = presets.chosen.value;
-    handed.value = { ...settings.value, weak: weakConfig.value, preset: preset ? presets.label(preset) : '' };
+    handed.value = { ...room.settings.value, weak: room.weakConfig.value, preset: preset ? presets.label(preset) : '' };
     studio.openTab('training');
   };
 
@@ -116,25 +103,22 @@ export async function mount(root, studio) {
   show($('.match-rows'), match.Rows);
   show($('.docked'), Docked);
   show($('.status'), () => said.value);
-  for (const [name, on] of Object.entries({ outlines, sources, weak }))
+  for (const [name, on] of Object.entries({ outlines: room.outlines, sources: room.sources, weak: room.weak }))
     $(`.${name}`).onchange = () => {
       on.value = $(`.${name}`).checked;
     };
   $('.side').onchange = () => {
-    side.value = Number($('.side').value);
+    room.side.value = Number($('.side').value);
   };
   $('.other').onclick = () => {
-    seed.value += 1;
+    room.seed.value += 1;
   };
   $('.download').onchange = () => {
     const kind = $('.download').value;
     $('.download').value = '';
-    const body = { scene: scene.value, outlines: outlines.value, title: '' };
-    const save = async () =>
-      download(
-        await (await fetched(`/api/medmix/figure.${kind}`, body)).blob(),
-        `${scene.value.strong}-classes.${kind}`,
-      );
+    const body = { scene: room.scene.value, outlines: room.outlines.value, title: '' };
+    const name = `${body.scene.strong}-classes.${kind}`;
+    const save = async () => download(await (await fetched(`/api/medmix/figure.${kind}`, body)).blob(), name);
     orToast(save());
   };
   $('.match-open').onclick = () => orToast(match.open());
@@ -146,7 +130,7 @@ export async function mount(root, studio) {
     const { drop } = await api('/api/study/drop', {});
     for (const body of files)
       await api(`/api/study/drop/${drop}?path=${encodeURIComponent(body.name)}`, undefined, { method: 'PUT', body });
-    own.value = { drop, files: files.map((file) => file.name) };
+    room.own.value = { drop, files: files.map((file) => file.name) };
   };
   dropZone($('.stage'), (event) => orToast(take([...(event.dataTransfer?.files || [])])));
   chooser($('.own'), $('.own-files'), take);
@@ -157,7 +141,7 @@ export async function mount(root, studio) {
     const preset = presets.chosen.value;
     $('.remove-preset').disabled = !preset || preset.built_in;
     $('.measure').disabled = measuring.value !== null;
-    $('.drop-off').hidden = !own.value.drop;
+    $('.drop-off').hidden = !room.own.value.drop;
     $('.stage .none').hidden = !started.value || ready.value;
     $('.sheet').hidden = !ready.value;
   });
@@ -166,9 +150,9 @@ export async function mount(root, studio) {
   let compared = null;
   async function repaint() {
     const from = performance.now();
-    const asked = scene.value;
+    const asked = room.scene.value;
     const { title = '', ...others } = presets.beside.value || {};
-    const cells = SAMPLES * (Number(asked.config.k || 3) + 1) * (title ? 2 : 1);
+    const cells = room.SAMPLES * (Number(asked.config.k || 3) + 1) * (title ? 2 : 1);
     const what = { kind: 'grid', words: `Making ${cells} images`, amount: cells * asked.size ** 2 };
     const drawn = await waited(said, what, async (signal) => {
       const now = { title: 'now', grid: await fetchGrid(asked, signal) };
@@ -208,7 +192,7 @@ export async function mount(root, studio) {
   }
   said.value = 'Pasting lesions into normal images…';
   effect(() => {
-    scene.value;
+    room.scene.value;
     presets.beside.value;
     if (ready.value) paint();
   });
@@ -216,7 +200,7 @@ export async function mount(root, studio) {
 
 /** Shows the study's images again. */
 function leave() {
-  if (own.value.drop) own.value = { drop: '', files: [] };
+  if (room.own.value.drop) room.own.value = { drop: '', files: [] };
 }
 
 /** Makes a button ask for files. @param {HTMLButtonElement} button @param {HTMLInputElement} input
