@@ -111,7 +111,7 @@ def train(page) -> str:
 
 def draw_map(page) -> None:
     tab(page, "Clusters")
-    page.wait_for_function(f"{SCATTER}?.form.runs.length === 1")
+    page.wait_for_function(f"{SCATTER}?.listed.value.runs.length === 1")
     page.get_by_label("Method").select_option("pca")
     page.locator(".scatter-room").get_by_text("Settings", exact=True).click()
     page.get_by_label("MedMix per Aₙ").fill("4")

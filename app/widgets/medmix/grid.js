@@ -1,9 +1,10 @@
 // The picture: classes A_0..A_k by sample on a canvas, with outlines; a click enlarges a cell.
-import { signal } from '@preact/signals';
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { signal, useSignal } from '@preact/signals';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { fetched, headed } from '../../static/api.js';
 import { check, el } from '../../static/dom.js';
-import { html, show } from '../../static/view.js';
+import { html } from '../../static/view.js';
+import { outlines, SAMPLES, sources } from './scene.js';
 
 /** @typedef {import('../../static/answers').GridHead & {mosaic: ImageBitmap}} Grid mosaic: all cells */
 /** @typedef {{n: number, m: number}} Cell class and sample */
@@ -53,35 +54,33 @@ export const fetchGrid = async (scene, signal) =>
 /** Returns the points of an outline as SVG has them. @param {number[][]} line */
 const corners = (line, left = 0, top = 0) => line.map(([x, y]) => `${left + x},${top + y}`).join(' ');
 
-/** Draws the grids that the returned signal holds, side by side. @param {HTMLElement} stage the area to fill
- * @param {HTMLElement} place contains the grids @param {import('@preact/signals').Signal<Marks>} marks */
-export function sheet(stage, place, marks) {
-  const resized = signal(0);
-  const none = /** @type {{grid: Grid, title: string}[]} */ ([]);
-  const shown = signal({ grids: none, samples: 0 }); // samples of each, at most
-  new ResizeObserver(() => {
-    resized.value += 1;
-  }).observe(stage);
-  const Grids = () => {
-    resized.value;
-    const { grids, samples } = shown.value;
-    if (!grids.length) return null;
-    const { width, top } = stage.getBoundingClientRect();
-    const sizes = grids.map(({ grid }) => grid);
-    const wide = (width - (grids.length - 1) * 18) / grids.length;
-    const layouts = arrangedAlike(sizes, samples, wide, window.innerHeight - top - 42);
-    return grids.map(({ grid, title }, i) => {
-      const name = grids.length > 1 ? title : '';
-      return html`<${Picture} key=${i} grid=${grid} title=${name} laid=${layouts[i]} marks=${marks.value} />`;
-    });
-  };
-  show(place, Grids);
-  return shown;
+/** The grids to show, side by side. */
+export const grids = signal(/** @type {{grid: Grid, title: string}[]} */ ([]));
+
+/** @param {{stage: HTMLElement}} props the area to fill */
+export function Grids({ stage }) {
+  const resized = useSignal(0);
+  useEffect(() => {
+    new ResizeObserver(() => {
+      resized.value += 1;
+    }).observe(stage);
+  }, []);
+  resized.value;
+  const all = grids.value;
+  if (!all.length) return null;
+  const { width, top } = stage.getBoundingClientRect();
+  const wide = (width - (all.length - 1) * 18) / all.length;
+  const samples = all.length > 1 ? SAMPLES / 2 : SAMPLES;
+  const sizes = all.map(({ grid }) => grid);
+  const layouts = arrangedAlike(sizes, samples, wide, window.innerHeight - top - 42);
+  return all.map(
+    ({ grid, title }, i) =>
+      html`<${Picture} key=${i} grid=${grid} title=${all.length > 1 && title} laid=${layouts[i]} />`,
+  );
 }
 
-/** @typedef {{outlines: boolean, sources: boolean}} Marks what is drawn over a grid */
-/** @param {{grid: Grid, title: string, laid: Layout, marks: Marks}} props */
-function Picture({ grid, title, laid, marks }) {
+/** @param {{grid: Grid, title: string | false, laid: Layout}} props */
+function Picture({ grid, title, laid }) {
   const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
   const [hot, setHot] = useState(/** @type {Cell | null} */ (null)); // the cell under the pointer
   const { rows: classes, side } = grid;
@@ -110,7 +109,7 @@ function Picture({ grid, title, laid, marks }) {
   };
   const enlarge = (/** @type {any} */ event) => {
     const chosen = at(event);
-    if (chosen) zoom(grid, chosen, marks.outlines);
+    if (chosen) zoom(grid, chosen, outlines.value);
   };
   const name = (/** @type {unknown} */ _, /** @type {number} */ n) => {
     const [x, y] = place(n, 0);
@@ -123,7 +122,7 @@ function Picture({ grid, title, laid, marks }) {
     grid.outlines[n][m].map((line) => html`<polygon points=${corners(line, ...place(n, m))} />`),
   );
   // Without a pointer only the sources of A_1, or boxes would cover the picture; none of another study's image.
-  const sources = grid.sources.filter(
+  const cuts = grid.sources.filter(
     ({ n, m, donor }) => (hot ? n === hot.n && m === hot.m : n === 1) && m < samples && donor < samples,
   );
   const source = (
@@ -142,8 +141,8 @@ function Picture({ grid, title, laid, marks }) {
     <svg preserveAspectRatio="none" viewBox="0 0 ${cols} ${rows}">
       ${Array.from({ length: cols - 1 }, (_, c) => gap(c + 1, 0))}
       ${Array.from({ length: rows - 1 }, (_, r) => gap(0, r + 1))}
-      ${marks.outlines && lesions}
-      ${marks.sources && sources.map(source)}
+      ${outlines.value && lesions}
+      ${sources.value && cuts.map(source)}
       ${hot && html`<rect class="hot" x=${hotX} y=${hotY} width="1" height="1" />`}
     </svg>
     ${Array.from({ length: classes }, name)}
@@ -152,15 +151,13 @@ function Picture({ grid, title, laid, marks }) {
 }
 
 /** Enlarges a cell. @param {Grid} grid @param {Cell} cell @param {boolean} outlined at first */
-function zoom({ side, names, aspect, mosaic, outlines }, { n, m }, outlined) {
+function zoom({ side, names, aspect, mosaic, outlines: all }, { n, m }, outlined) {
   const width = Math.round(side * (aspect || 1));
   const canvas = el('canvas', { width, height: side });
   canvas.getContext('2d')?.drawImage(mosaic, m * side, n * side, side, side, 0, 0, width, side);
-  const lines = outlines[n][m].map((line) => el('polygon', { points: corners(line) }));
+  const lines = all[n][m].map((line) => el('polygon', { points: corners(line) }));
   const svg = el('svg', { viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, lines);
-  const outline = () => svg.toggleAttribute('hidden', !box.checked);
-  const { box, label } = check('Lesion outlines', { checked: outlined, onchange: outline });
-  outline();
+  const { label } = check('Lesion outlines', { checked: outlined });
   const text = `A_${n} of ${names[m]} · click the image or press Esc to close`;
   const dialog = el('dialog', { class: 'zoom' }, el('div', {}, canvas, svg), el('p', {}, label, text));
   canvas.onclick = svg.onclick = () => dialog.close();

@@ -1,20 +1,20 @@
 // "Match lesions": the reader chooses real lesions, and a search finds settings whose lesions look like them.
-import { effect, signal } from '@preact/signals';
-import { useEffect, useState } from 'preact/hooks';
+import { computed, signal } from '@preact/signals';
+import { useState } from 'preact/hooks';
 import { api } from '../../static/api.js';
-import { Chart } from '../../static/chart.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { download, finder } from '../../static/dom.js';
 import { tidy } from '../../static/fields.js';
 import { fixed, plural } from '../../static/format.js';
 import { underWay } from '../../static/plan.js';
-import { button, html, show } from '../../static/view.js';
-import { Missed } from './measured.js';
+import { study } from '../../static/store.js';
+import { button, html } from '../../static/view.js';
+import { grids } from './grid.js';
+import { Curves, Missed } from './measured.js';
 import { outline, pictureOf } from './outline.js';
-import { same } from './presets.js';
+import { same, save } from './presets.js';
+import { docked, kinds, own, put, settings } from './scene.js';
 
-/** @typedef {Answers.Search} Search */
-/** @typedef {Answers.MatchState} State */
 /** @typedef {Answers.Field} Field */
 /** @typedef {import('./outline.js').Outlined} Outlined */
 
@@ -36,175 +36,139 @@ function written(field, value) {
   return String(value).split('+').map((one) => names[one] || one).join(', '); // biome-ignore format: one line
 }
 
-export class Match {
-  /** @param {HTMLElement} root @param {{study: () => string | null, config: () => Values, put: (config: Values) => void,
-   * field: (key: string) => Field | undefined, own: {state: {drop: string, files: string[]}, choose: () => void, leave: () => void},
-   * save: (note: string) => Promise<unknown>}} on config, put: read or set the settings on screen; own: dropped images */
-  constructor(root, on) {
-    this.on = on;
-    const $ = finder(root);
-    this.numbers = $('.numbers.panel');
-    this.isOpen = signal(false);
-    /** Addresses of the chosen lesions' pictures, by case number or by number of the outlined lesion. */
-    this.chosen = signal(/** @type {Map<string, string>} */ (new Map()));
-    this.outlined = signal(/** @type {Outlined[]} */ ([]));
-    this.offered = signal(/** @type {Answers.OfferedLesions | null} */ (null));
-    this.search = signal(/** @type {Search | null} */ (null)); // null while lesions are being chosen
-    this.pasted = signal(/** @type {string[]} */ ([])); // pictures of the lesions in the grid
-    this.chart = new Chart({ title: 'Distance', low: 0, unit: 'second' });
-    this.put = ''; // the settings that the search put on screen last, as JSON
-    this.waiting = 0;
-    $('.match-open').onclick = () => orToast(this.open());
-    show($('.match.panel'), Panel, { match: this });
-    show($('.match-rows'), Rows, { match: this });
-    effect(() => {
-      $('.match.panel').hidden = !this.isOpen.value;
-      $('.match-rows').hidden = !this.isOpen.value || !this.search.value;
-    });
-  }
+/** Addresses of the chosen lesions' pictures, by case number or by number of the outlined lesion. */
+const chosen = signal(/** @type {Map<string, string>} */ (new Map()));
+const outlined = signal(/** @type {Outlined[]} */ ([]));
+const offered = signal(/** @type {Answers.OfferedLesions | null} */ (null));
+const search = signal(/** @type {Answers.Search | null} */ (null)); // null while lesions are being chosen
+/** Pictures of the lesions in the grid. */
+const pasted = computed(() => {
+  const grid = grids.value[0]?.grid;
+  if (!grid) return [];
+  const { mosaic, outlines, side } = grid;
+  const firsts = outlines.flatMap((row, n) =>
+    row.flatMap((lines, m) => lines.slice(0, 1).map((line) => ({ line, n, m }))),
+  );
+  const pictures = firsts.slice(0, IN_ROW);
+  return pictures.map(({ line, n, m }) => pictureOf(mosaic, line, side, side, m * side, n * side));
+});
+let drawn = ''; // the settings that the search put on screen last, as JSON
+let waiting = 0;
+const isOpen = () => docked.value === 'match';
 
-  /** Opens the panel, with the study's latest search if it still runs. */
-  async open() {
-    const study = this.on.study();
-    if (!study) throw new Error('Choose or import a study first: lesions are pasted into its normal images.');
-    this.numbers.hidden = true;
-    this.isOpen.value = true;
-    this.offered.value = await api(`/api/medmix/lesions?study=${encodeURIComponent(study)}`);
-    const { latest } = this.offered.value;
-    if (latest && !this.search.peek()) {
-      const search = await api(`/api/medmix/match/${latest}`);
-      if (underWay(search.job?.status)) this.search.value = search;
-    }
-    await this.follow();
-  }
+// Another study has other lesions.
+study.subscribe(() => {
+  if (docked.peek() === 'match') docked.value = null;
+  search.value = offered.value = null;
+  chosen.value = new Map();
+  outlined.value = [];
+});
+// Images that are dropped or chosen while lesions are being chosen are there to be outlined.
+own.subscribe(({ drop }) => {
+  if (drop && isOpen() && !search.value) outlineOwn();
+});
 
-  /** Closes the panel; a search continues in the background. @param {boolean} [whole] whether to forget the choice too */
-  close(whole = false) {
-    clearTimeout(this.waiting);
-    this.isOpen.value = false;
-    if (!whole) return;
-    this.search.value = this.offered.value = null;
-    this.chosen.value = new Map();
-    this.outlined.value = [];
+/** Opens the panel, with the study's latest search if it still runs. */
+export async function open() {
+  if (!study.value) throw new Error('Choose or import a study first: lesions are pasted into its normal images.');
+  docked.value = 'match';
+  offered.value = await api(`/api/medmix/lesions?study=${encodeURIComponent(study.value)}`);
+  const { latest } = offered.value;
+  if (latest && !search.value) {
+    const found = await api(`/api/medmix/match/${latest}`);
+    if (underWay(found.job?.status)) search.value = found;
   }
-
-  /** Chooses a lesion, or takes the choice back. @param {string} key @param {string} picture */
-  toggle(key, picture) {
-    const chosen = new Map(this.chosen.peek());
-    const most = this.offered.peek()?.most || 0;
-    if (!chosen.delete(key)) {
-      if (chosen.size >= most) return toast(`At most ${most} lesions can be matched.`, 'note');
-      chosen.set(key, picture);
-    }
-    this.chosen.value = chosen;
-  }
-
-  /** Opens the outline dialog; asks for own images first if there are none. */
-  outline() {
-    const { state, choose } = this.on.own;
-    if (!state.drop) {
-      choose();
-      return;
-    }
-    outline(state.drop, state.files, (lesion) => {
-      this.toggle(`outlined ${this.outlined.peek().length}`, lesion.picture);
-      this.outlined.value = [...this.outlined.peek(), lesion];
-    });
-  }
-
-  /** Opens the outline dialog if images were dropped or chosen while lesions are being chosen. */
-  dropped() {
-    if (this.isOpen.peek() && !this.search.peek()) this.outline();
-  }
-
-  /** @param {number} seconds */
-  async begin(seconds) {
-    const keys = [...this.chosen.peek().keys()];
-    const body = {
-      study: this.on.study(),
-      seconds,
-      cases: keys.map(Number).filter((id) => id),
-      outlined: this.outlined
-        .peek()
-        .filter((_, i) => keys.includes(`outlined ${i}`))
-        .map(({ drop, file, outline: line }) => ({ drop, file, outline: line })),
-    };
-    const { match } = await api('/api/medmix/match', body);
-    this.on.own.leave(); // the results are shown on the study's images
-    this.search.value = await api(`/api/medmix/match/${match}`);
-    await this.follow();
-  }
-
-  /** Follows the search until it ends, and puts its best settings on screen. */
-  async follow() {
-    clearTimeout(this.waiting);
-    const search = this.search.peek();
-    if (!search || !this.isOpen.peek()) return;
-    const now = await api(`/api/medmix/match/${search.id}`);
-    if (this.search.peek()?.id !== now.id || !this.isOpen.peek()) return;
-    this.search.value = now;
-    const config = now.state && JSON.stringify(now.state.config);
-    if (now.state && config !== this.put) {
-      this.put = String(config);
-      this.on.put(now.state.config);
-    }
-    if (underWay(now.job?.status)) this.waiting = setTimeout(() => orToast(this.follow()), LOOK);
-  }
-
-  /** Shows the lesions of the repainted grid below the real ones. @param {import('./grid.js').Grid} grid */
-  painted({ mosaic, outlines, side }) {
-    if (!this.search.peek() || !this.isOpen.peek()) return;
-    const firsts = outlines.flatMap((row, n) =>
-      row.flatMap((lines, m) => lines.slice(0, 1).map((line) => ({ line, n, m }))),
-    );
-    this.pasted.value = firsts
-      .slice(0, IN_ROW)
-      .map(({ line, n, m }) => pictureOf(mosaic, line, side, side, m * side, n * side));
-  }
+  await follow();
 }
 
-/** The chosen lesions above those that the settings paint. @param {{match: Match}} props */
-function Rows({ match }) {
+/** Chooses a lesion, or takes the choice back. @param {string} key @param {string} picture */
+function toggle(key, picture) {
+  const now = new Map(chosen.value);
+  const most = offered.value?.most || 0;
+  if (!now.delete(key)) {
+    if (now.size >= most) return toast(`At most ${most} lesions can be matched.`, 'note');
+    now.set(key, picture);
+  }
+  chosen.value = now;
+}
+
+/** Opens the outline dialog; asks for own images first if there are none. */
+function outlineOwn() {
+  if (!own.value.drop) return finder(document)('.medmix-room .own-files').click();
+  outline((lesion) => {
+    toggle(`outlined ${outlined.value.length}`, lesion.picture);
+    outlined.value = [...outlined.value, lesion];
+  });
+}
+
+/** @param {number} seconds */
+async function begin(seconds) {
+  const keys = [...chosen.value.keys()];
+  const drawnHere = outlined.value.filter((_, i) => keys.includes(`outlined ${i}`));
+  const { match } = await api('/api/medmix/match', {
+    study: study.value,
+    seconds,
+    cases: keys.map(Number).filter((id) => id),
+    outlined: drawnHere.map(({ drop, file, outline: line }) => ({ drop, file, outline: line })),
+  });
+  own.value = { drop: '', files: [] }; // the results are shown on the study's images
+  search.value = await api(`/api/medmix/match/${match}`);
+  await follow();
+}
+
+/** Follows the search until it ends, and puts its best settings on screen. It continues while the panel is closed. */
+async function follow() {
+  clearTimeout(waiting);
+  const { id } = search.value || {};
+  if (!id || !isOpen()) return;
+  const now = await api(`/api/medmix/match/${id}`);
+  if (search.value?.id !== id || !isOpen()) return;
+  search.value = now;
+  const config = JSON.stringify(now.state?.config);
+  if (now.state && config !== drawn) {
+    drawn = config;
+    put({ strong: 'medmix', config: now.state.config });
+  }
+  if (underWay(now.job?.status)) waiting = setTimeout(() => orToast(follow()), LOOK);
+}
+
+/** The chosen lesions above those that the settings paint. */
+export function Rows() {
+  if (!isOpen() || !search.value) return null;
   const row = (/** @type {string} */ name, /** @type {string[]} */ pictures) =>
     html`<div role="group" aria-label="${name} lesions">
       <span class="dim">${name}</span>${pictures.slice(0, IN_ROW).map((src) => html`<img src=${src} alt="" />`)}
     </div>`;
-  const real = [...match.chosen.value.values()];
-  return [real.length > 0 && row('Real', real), row('Pasted', match.pasted.value)];
+  const real = [...chosen.value.values()];
+  return [real.length > 0 && row('Real', real), row('Pasted', pasted.value)];
 }
 
-/** @param {{match: Match}} props */
-function Panel({ match }) {
-  if (!match.isOpen.value || !match.offered.value) return null;
-  const search = match.search.value;
-  const Contents = !search ? Choice : underWay(search.job?.status) ? Progress : Result;
-  return html`<div class="top">
-      <h2>Match lesions</h2>${button('✕', () => match.close(), { 'aria-label': 'Close' })}
-    </div>
-    <${Contents} match=${match} search=${search} offered=${match.offered.value} />`;
+export function Panel() {
+  if (!offered.value) return null;
+  if (!search.value) return html`<${Choice} offered=${offered.value} />`;
+  return html`<${underWay(search.value.job?.status) ? Progress : Result} ...${search.value} />`;
 }
 
-/** @param {{match: Match, offered: Answers.OfferedLesions}} props */
-function Choice({ match, offered }) {
+/** @param {{offered: Answers.OfferedLesions}} props */
+function Choice({ offered: { lesions, most } }) {
   const [seconds, setSeconds] = useState('60');
-  const chosen = match.chosen.value;
   const tile = (/** @type {string} */ key, /** @type {string} */ src, /** @type {string} */ name) =>
-    button(html`<img src=${src} alt="" loading="lazy" width="64" height="64" />`, () => match.toggle(key, src), {
+    button(html`<img src=${src} alt="" loading="lazy" width="64" height="64" />`, () => toggle(key, src), {
       class: 'lesion',
       title: name,
       'aria-label': name,
-      'aria-pressed': chosen.has(key),
+      'aria-pressed': chosen.value.has(key),
     });
-  const study = encodeURIComponent(match.on.study() || '');
-  const pictureOfCase = (/** @type {number} */ id) => `./api/medmix/lesions/${id}/patch.png?study=${study}`;
+  const of = encodeURIComponent(study.value || '');
+  const pictureOfCase = (/** @type {number} */ id) => `./api/medmix/lesions/${id}/patch.png?study=${of}`;
   const some = () => {
-    const step = Math.max(1, offered.lesions.length / FEW);
-    const few = Array.from({ length: FEW }, (_, i) => offered.lesions[Math.floor(i * step)].case);
-    match.chosen.value = new Map(few.map((id) => [String(id), pictureOfCase(id)]));
+    const step = Math.max(1, lesions.length / FEW);
+    const few = Array.from({ length: FEW }, (_, i) => lesions[Math.floor(i * step)].case);
+    chosen.value = new Map(few.map((id) => [String(id), pictureOfCase(id)]));
   };
   const tiles = [
-    ...match.outlined.value.map(({ picture, file }, i) => tile(`outlined ${i}`, picture, `${file}, outlined here`)),
-    ...offered.lesions.map(({ case: id, name, kind }) =>
+    ...outlined.value.map(({ picture, file }, i) => tile(`outlined ${i}`, picture, `${file}, outlined here`)),
+    ...lesions.map(({ case: id, name, kind }) =>
       tile(String(id), pictureOfCase(id), `${name}${kind === 'readers' ? ', annotated by readers' : ''}`),
     ),
   ];
@@ -212,30 +176,26 @@ function Choice({ match, offered }) {
     ${tiles.length > 0 && html`<div class="lesions" role="group" aria-label="Lesions">${tiles}</div>`}
     ${!tiles.length && html`<p>${NO_MASKS}</p>`}
     <div class="row">
-      <b class="num">${chosen.size} of at most ${offered.most} chosen</b>
-      ${offered.lesions.length > FEW && button(`Choose ${FEW} lesions`, some, { class: 'link' })}
-      ${button('Outline on own image…', () => match.outline(), { class: 'link outline-own' })}
+      <b class="num">${chosen.value.size} of at most ${most} chosen</b>
+      ${lesions.length > FEW && button(`Choose ${FEW} lesions`, some, { class: 'link' })}
+      ${button('Outline on own image…', outlineOwn, { class: 'link outline-own' })}
     </div>
     <div class="row">
       <label>Search for<input type="number" min="5" max="3600" aria-label="Seconds to search" value=${seconds}
         onInput=${(/** @type {any} */ event) => setSeconds(event.target.value)} />s</label>
-      ${button('Match', () => orToast(match.begin(Number(seconds))), { class: 'main', disabled: !chosen.size })}
+      ${button('Match', () => orToast(begin(Number(seconds))), { class: 'main', disabled: !chosen.value.size })}
     </div>`;
 }
 
-/** The best distance so far, and its course. @param {{match: Match, state: State}} props */
-function Distance({ match, state }) {
-  const { before, after, seconds, history, preset } = state;
-  useEffect(
-    () => match.chart.put([{ name: '', points: [[0, before], ...history, [seconds, after]], thick: true }]),
-    [state],
-  );
+/** The best distance so far, and its course. @param {Answers.MatchState} props */
+function Distance({ before, after, seconds, history, preset }) {
+  const line = { name: '', points: [[0, before], ...history, [seconds, after]], thick: true };
   return html`<p class="big num">${fixed(after, 2)}<small>distance; preset ${preset}: ${fixed(before, 2)}</small></p>
-    <div ref=${(/** @type {Element | null} */ place) => place?.append(match.chart.element)} />`;
+    <${Curves} title="Distance" unit="second" lines=${[line]} />`;
 }
 
-/** @param {{match: Match, search: Search}} props */
-function Progress({ match, search: { id, state, limit, job, count } }) {
+/** @param {Answers.Search} props */
+function Progress({ id, state, limit, job, count }) {
   const spent = state?.seconds || 0;
   const words = state
     ? `${plural(state.tries, 'setting')} tried, ${Math.max(0, Math.round(limit - spent))} s left`
@@ -243,65 +203,60 @@ function Progress({ match, search: { id, state, limit, job, count } }) {
       ? 'Waiting in the queue…'
       : `Reading ${plural(count, 'lesion')}…`;
   const stop = async () => {
-    match.search.value = await api(`/api/medmix/match/${id}/stop`, {});
+    search.value = await api(`/api/medmix/match/${id}/stop`, {});
   };
   return html`<p role="status">${words}</p>
     <progress max=${limit} value=${Math.min(spent, limit)} aria-label="Search" />
-    ${state && html`<${Distance} match=${match} state=${state} />`}
+    ${state && html`<${Distance} ...${state} />`}
     <p class="dim">${SCALE}</p>
     ${button(state ? 'Stop and keep the best' : 'Stop', () => orToast(stop()))}`;
 }
 
-/** @param {{match: Match, search: Search}} props */
-function Result({ match, search: { id, state, job, count } }) {
-  const { on } = match;
+/** @param {Answers.Search} props */
+function Result({ id, state, job, count }) {
+  const { config } = settings.value;
   const choose = () => {
-    match.search.value = null;
+    search.value = null;
   };
   const again = button('Match other lesions', choose, { class: 'link' });
   const ended = ENDED[job?.status || ''];
   const error = ended ? ended + (job?.error || '') : '';
   if (!state) return html`<p class="bad">${error || 'The search found no settings.'}</p>${again}`;
-  const { left_out: others, left_out_before: before, settings = [] } = state;
+  const { left_out: others, left_out_before: before, settings: mattered = [] } = state;
   const nearer = others == null || before == null || others < before;
   const preset = before == null ? '' : ` (preset ${state.preset}: ${fixed(before, 2)})`;
   const known = others == null ? UNKNOWN : `On held-out lesions (cross-validated): ${fixed(others, 2)}${preset}.`;
-  const save = () => {
-    const changed = !same(on.config(), { ...on.config(), ...state.config });
-    const note = state.note || `Matched to ${plural(count, 'lesion')}`;
-    return on.save(`${note}${changed ? '; changed by hand since' : ''}`);
-  };
+  const changed = same(config, { ...config, ...state.config }) ? '' : '; changed by hand since';
+  const note = (state.note || `Matched to ${plural(count, 'lesion')}`) + changed;
   const saveFile = async () => {
-    const found = await api(`/api/medmix/match/${id}/export`, { name: 'matched', config: on.config() });
+    const found = await api(`/api/medmix/match/${id}/export`, { name: 'matched', config });
     download(new Blob([JSON.stringify(found.preset, null, 2)], { type: 'application/json' }), 'matched.json');
   };
-  const setting = (/** @type {NonNullable<State['settings']>[number]} */ one) =>
-    html`<${Setting} match=${match} setting=${one} after=${state.after} />`;
+  const setting = (/** @type {Answers.MatchedSetting} */ one) =>
+    html`<${Setting} setting=${one} after=${state.after} />`;
   return html`${error && html`<p class="warn">${error}</p>`}
-    <${Distance} match=${match} state=${state} />
+    <${Distance} ...${state} />
     <p class=${nearer ? '' : 'warn'}>
       ${known}${nearer ? '' : ' The preset is closer to other lesions: choose more lesions to match.'}
     </p>
     ${state.words && html`<p>Settings that mattered: ${state.words}.</p>`}
-    ${settings.length > 0 && html`<div class="changed">${settings.map(setting)}</div>`}
+    ${mattered.length > 0 && html`<div class="changed">${mattered.map(setting)}</div>`}
     <div class="row">
-      ${button('Save as preset…', () => orToast(save()), { class: 'main' })}
+      ${button('Save as preset…', () => orToast(save(note)), { class: 'main' })}
       ${button('JSON ↓', () => orToast(saveFile()), { title: 'Save settings and their source as JSON' })}
       ${again}
     </div>
     <h3>What would be missed</h3>
-    <div class="missed"><${Missed} scene=${() => ({ study: on.study(), config: on.config() })} /></div>`;
+    <div class="missed"><${Missed} /></div>`;
 }
 
 /** A checkbox for a setting that the search changed; a click undoes the change.
- * @param {{match: Match, setting: NonNullable<State['settings']>[number], after: number}} props */
-function Setting({ match: { on }, setting: { name, before, after: now, without }, after }) {
-  const [isKept, setKept] = useState(same({ now: on.config()[name] }, { now }));
-  const field = on.field(name);
-  const turn = () => {
-    on.put({ ...on.config(), [name]: isKept ? before : now });
-    setKept(!isKept);
-  };
+ * @param {{setting: Answers.MatchedSetting, after: number}} props */
+function Setting({ setting: { name, before, after: now, without }, after }) {
+  const { config } = settings.value;
+  const isKept = same({ now: config[name] }, { now });
+  const field = kinds.value.medmix.form.flatMap(({ fields }) => fields).find(({ key }) => key === name);
+  const turn = () => put({ strong: 'medmix', config: { ...config, [name]: isKept ? before : now } });
   const gains = without - after;
   return html`<label title="Without this change the distance is ${fixed(without, 2)}">
     <input type="checkbox" checked=${isKept} aria-label="Keep ${field?.label || name}" onChange=${turn} />

@@ -1,37 +1,38 @@
 // Measurements before training: work that takes a while, with the time left; the numbers next to the picture; and what
 // the current detector would miss.
-import { useRef, useState } from 'preact/hooks';
+import { computed, signal, useSignal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
 import { api } from '../../static/api.js';
 import { Chart } from '../../static/chart.js';
 import { orToast } from '../../static/dialogs.js';
-import { action, el, fill, matrix } from '../../static/dom.js';
+import { fill, matrix } from '../../static/dom.js';
 import { fixed, percent, seconds, shareOf } from '../../static/format.js';
 import { keep, kept } from '../../static/kept.js';
+import { study } from '../../static/store.js';
 import { button, html } from '../../static/view.js';
+import { docked, scene, settings } from './scene.js';
 
 const KEY = 'pmsacl.medmix.rates'; // milliseconds per unit of work, by kind
 const UNSAID = 600; // milliseconds before the first message
 
 /**
- * Does work; meanwhile shows what it is, the time left, and a button to stop it.
+ * Does work; meanwhile says what it is, the time left, and has a button to stop it.
  * @template T
- * @param {HTMLElement} place for the message
+ * @param {import('@preact/signals').Signal<any>} said takes the message, as a view, and null at the end
  * @param {{kind: string, words: string, amount: number}} what amount: units of work; the rate is stored by kind
  * @param {(signal: AbortSignal) => Promise<T>} work
  * @returns {Promise<T | null>} null if it was stopped
  */
-export async function waited(place, { kind, words, amount }, work) {
+export async function waited(said, { kind, words, amount }, work) {
   const control = new AbortController();
   const rate = kept(KEY, /** @type {Record<string, number>} */ ({}))[kind];
   const began = performance.now();
-  const left = el('span', { class: 'num' });
-  const stop = action('Stop', () => control.abort(), { class: 'link' });
-  const say = () => {
+  const stop = button('Stop', () => control.abort(), { class: 'link' });
+  const timer = setInterval(() => {
     const ms = rate && rate * amount - (performance.now() - began);
-    left.textContent = !ms ? '…' : ms > 0 ? `, about ${seconds(Math.ceil(ms / 1000))} left ` : ', longer than usual ';
-    if (!stop.isConnected) fill(place, el('span', {}, words), left, stop);
-  };
-  const timer = setInterval(say, UNSAID);
+    const left = !ms ? '…' : ms > 0 ? `, about ${seconds(Math.ceil(ms / 1000))} left ` : ', longer than usual ';
+    said.value = html`<span>${words}</span><span class="num">${left}</span>${stop}`;
+  }, UNSAID);
   try {
     const answer = await work(control.signal);
     keep(KEY, { ...kept(KEY, {}), [kind]: (performance.now() - began) / amount });
@@ -41,12 +42,11 @@ export async function waited(place, { kind, words, amount }, work) {
     throw error;
   } finally {
     clearInterval(timer);
+    said.value = null;
   }
 }
 
-/** @typedef {import('../../static/answers').Probe} Probe */
-
-/** @param {Probe} r @returns {[string, string][]} */
+/** @param {Answers.Probe} r @returns {[string, string][]} */
 function facts(r) {
   /** @type {[string, string][]} */
   const list = [
@@ -65,119 +65,85 @@ function facts(r) {
   ];
 }
 
-/** Returns the parts of a scene that affect the numbers: not the size of the picture or dropped images. @param {any} scene */
-const measuredOf = ({ study, strong, config, seed, weak_config }) =>
-  JSON.stringify([study, strong, config, seed, weak_config]);
+/** The parts of the scene that affect the numbers: not the size of the picture or dropped images. */
+const measurable = computed(() => {
+  const { strong, config, seed, weak_config: weak } = scene.value;
+  return JSON.stringify([study.value, strong, config, seed, weak]);
+});
+export const numbers = signal(/** @type {{probe: Answers.Probe, of: string} | null} */ (null)); // of: what was measured
+export const measuring = signal(/** @type {any} */ (null)); // what is said while they are measured
 
-export class Numbers {
-  /** @param {HTMLElement} panel @param {HTMLButtonElement} button requests them
-   * @param {() => any} scene on screen; throws an Error if it cannot be measured */
-  constructor(panel, button, scene) {
-    this.panel = panel;
-    this.button = button;
-    this.scene = scene;
-    this.of = ''; // what was measured
-    button.onclick = () => orToast(this.measure());
-  }
-
-  async measure() {
-    const { panel, button } = this;
-    const scene = { ...this.scene(), drop: '' };
-    panel.hidden = false;
-    delete panel.dataset.done;
-    const place = el('p', { class: 'dim' }, 'Measuring these settings…');
-    fill(panel, place, el('progress'));
-    button.disabled = true;
-    this.of = measuredOf(scene);
-    const what = { kind: 'numbers', words: 'Measuring', amount: Number(scene.config.k || 3) + 1 };
-    try {
-      const body = { scene, encoder: 'latest' };
-      const r = await waited(place, what, (signal) => api('/api/medmix/probe', body, { signal }));
-      if (r) this.show(r);
-      else panel.hidden = true;
-    } catch (error) {
-      panel.hidden = true;
-      throw error;
-    } finally {
-      button.disabled = false;
-    }
-  }
-
-  /** Marks the numbers as outdated if another scene is on screen. @param {unknown} scene */
-  follow(scene) {
-    this.panel.toggleAttribute('data-stale', measuredOf(scene) !== this.of);
-  }
-
-  /** @param {Probe} r */
-  show(r) {
-    const { panel } = this;
-    const close = () => {
-      panel.hidden = true;
-    };
-    const through = r.encoder === 'untrained' ? 'random weights' : r.encoder;
-    fill(
-      panel,
-      el('div', { class: 'top' }, el('h2', {}, 'Before training'), action('✕', close, { 'aria-label': 'Close' })),
-      el('p', { class: 'dim' }, `Encoder: ${through}; ${r.images} images at ${r.side} px, ${seconds(r.seconds)}`),
-      el(
-        'p',
-        { class: 'warn old' },
-        'These numbers belong to earlier settings. ',
-        action('Measure again', () => this.button.click(), { class: 'link' }),
-      ),
-      r.words.map((w) => el('p', { class: w.kind }, w.text)),
-      el(
-        'div',
-        { class: 'facts' },
-        facts(r).map(([name, value]) => [el('span', { class: 'dim' }, name), el('span', { class: 'num' }, value)]),
-      ),
-      matrix(r.confusion, 'true, %', (v, sum) => fixed((100 * (v ?? 0)) / sum, 0)),
-    );
-    panel.dataset.done = 'yes';
-    this.follow({ ...this.scene(), drop: '' });
+export async function measure() {
+  if (!study.value) throw new Error('The numbers need a study: choose or import one.');
+  docked.value = 'numbers';
+  numbers.value = null;
+  measuring.value = 'Measuring these settings…';
+  const of = measurable.value;
+  const body = { scene: { ...scene.value, drop: '' }, encoder: 'latest' };
+  const what = { kind: 'numbers', words: 'Measuring', amount: Number(settings.value.config.k || 3) + 1 };
+  try {
+    const probe = await waited(measuring, what, (signal) => api('/api/medmix/probe', body, { signal }));
+    numbers.value = probe && { probe, of };
+  } finally {
+    if (!numbers.value && docked.value === 'numbers') docked.value = null;
   }
 }
 
-/** Lesions with the settings on screen, planted into held-out normals: a button for the measurement, then its curve.
- * @param {{scene: () => {study: string | null, config: Values}}} props */
-export function Missed({ scene }) {
-  const [found, setFound] = useState(/** @type {Answers.Missed | null} */ (null));
-  const [busy, setBusy] = useState(false);
-  const words = useRef(/** @type {any} */ (null));
-  const chart = useRef(/** @type {Chart | null} */ (null));
-  const measure = async () => {
-    const body = scene();
+/** The numbers of the settings that were measured, marked as outdated when others are on screen. */
+export function Numbers() {
+  if (!numbers.value) return html`<p class="dim">${measuring}</p><progress />`;
+  const { probe, of } = numbers.value;
+  const through = probe.encoder === 'untrained' ? 'random weights' : probe.encoder;
+  const isOld = of !== measurable.value;
+  const again = button('Measure again', () => orToast(measure()), { class: 'link' });
+  const confusion = matrix(probe.confusion, 'true, %', (v, sum) => fixed((100 * (v ?? 0)) / sum, 0));
+  return html`<p class="dim">Encoder: ${through}; ${probe.images} images at ${probe.side} px, ${seconds(probe.seconds)}</p>
+    ${isOld && html`<p class="warn">These numbers belong to earlier settings. ${again}</p>`}
+    ${probe.words.map(({ kind, text }) => html`<p class=${kind}>${text}</p>`)}
+    <div class="facts ${isOld ? 'old' : ''}">
+      ${facts(probe).map(([name, value]) => html`<span class="dim">${name}</span><span class="num">${value}</span>`)}
+    </div>
+    <div class=${isOld ? 'old' : ''} ref=${(/** @type {Element | null} */ place) => place && fill(place, confusion)} />`;
+}
+
+/** A chart from zero, as a view. @param {{title: string, unit: string, high?: number, lines: Page.Line[]}} props */
+export function Curves({ lines, ...options }) {
+  const chart = useMemo(() => new Chart({ low: 0, ...options }), []);
+  chart.put(lines);
+  return html`<div ref=${(/** @type {Element | null} */ place) => place?.append(chart.element)} />`;
+}
+
+/** Lesions with the settings on screen, planted into held-out normals: a button for the measurement, then its curve. */
+export function Missed() {
+  const found = useSignal(/** @type {Answers.Missed | null} */ (null));
+  const said = useSignal(/** @type {any} */ (null)); // null: nothing is being measured
+  const plant = async () => {
+    const body = { study: study.value, config: settings.value.config };
     const what = { kind: 'missed', words: 'Planting lesions', amount: 1 };
-    setBusy(true);
-    try {
-      const measured = await waited(words.current, what, (signal) => api('/api/medmix/missed', body, { signal }));
-      if (measured) setFound(measured);
-    } finally {
-      setBusy(false);
-    }
+    said.value = '';
+    const measured = await waited(said, what, (signal) => api('/api/medmix/missed', body, { signal }));
+    found.value = measured || found.value;
   };
+  const busy = said.value !== null;
   const start = (/** @type {string} */ text, look = '') =>
-    button(text, () => orToast(measure()), { class: look, hidden: busy });
-  const place = html`<p class="dim" ref=${words} hidden=${!busy} />`;
-  if (!found)
-    return html`${place}
-      <p class="dim" hidden=${busy}>Plants such lesions into held-out normals and counts those not flagged.</p>
+    !busy && button(text, () => orToast(plant()), { class: look });
+  if (!found.value)
+    return html`<p class="dim">
+        ${busy ? said : 'Plants such lesions into held-out normals and counts those not flagged.'}
+      </p>
       ${start('Measure')}`;
-  const opacities = [...new Set(found.planted.map((row) => row.contrast))].sort((a, b) => b - a);
+  const { name, planted } = found.value;
+  const opacities = [...new Set(planted.map((row) => row.contrast))].sort((a, b) => b - a);
   const lines = opacities.map((opacity, i) => {
-    const rows = found.planted.filter((row) => row.contrast === opacity);
+    const rows = planted.filter((row) => row.contrast === opacity);
     const points = rows.map((row) => /** @type {[number, number]} */ ([100 * row.size, 1 - row.flagged / row.images]));
     return { name: `opacity ${percent(opacity, 0)}`, dash: i > 0, points };
   });
-  const draw = (/** @type {Element | null} */ box) => {
-    chart.current ||= new Chart({ title: 'Share not flagged', low: 0, high: 1, unit: 'size in %' });
-    box?.append(chart.current.element);
-    chart.current.put(lines);
-  };
-  return html`${place}<div ref=${draw} />
+  return html`${busy && html`<p class="dim">${said}</p>`}
+    <${Curves} title="Share not flagged" high=${1} unit="size in %" lines=${lines} />
     <p class="dim">
-      Share of lesions that “${found.name}” does not flag, by size in % of the side;
-      ${` ${found.planted[0].images} images each.`}
+      Share of lesions that “${name}” does not flag, by size in % of the side;
+      ${` ${planted[0].images} images each.`}
     </p>
     ${start('Measure again', 'link')}`;
 }

@@ -1,16 +1,16 @@
 // The MedMix tab: controls on the left, classes A_0..A_k by sample on the right, repainted as a slider moves.
-import { signal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import { api, fetched } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
-import { download, dropZone, el, finder } from '../../static/dom.js';
+import { closing, download, dropZone, finder, options } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
-import { fitting, handed } from '../../static/store.js';
-import { fetchGrid, sheet } from './grid.js';
-import { Match } from './match.js';
-import { Numbers, waited } from './measured.js';
-import { Beside, label, Presets } from './presets.js';
-
-const SAMPLES = 6;
+import { fitting, handed, started, study } from '../../static/store.js';
+import { button, html, show } from '../../static/view.js';
+import { fetchGrid, Grids, grids } from './grid.js';
+import * as match from './match.js';
+import { measure, measuring, Numbers, numbers, waited } from './measured.js';
+import * as presets from './presets.js';
+import * as room from './scene.js';
 
 /** Describes the images' aspect ratio: training squeezes every image to a square. @param {import('./grid.js').Grid} grid */
 const shape = ({ aspect }) => {
@@ -18,214 +18,197 @@ const shape = ({ aspect }) => {
   return Math.abs(aspect - 1) < 0.02 ? 'square' : 'original aspect ratio; training squeezes images to squares';
 };
 
+const ready = computed(() => Boolean(study.value || room.own.value.drop)); // there is something to paste lesions into
+const said = signal(/** @type {any} */ ('')); // below the picture
+
+/** The panel next to the picture. */
+function Docked() {
+  if (!room.docked.value) return null;
+  const [title, Contents] =
+    room.docked.value === 'match' ? ['Match lesions', match.Panel] : ['Before training', Numbers];
+  const close = () => {
+    room.docked.value = null;
+  };
+  const done = room.docked.value === 'numbers' && numbers.value ? 'yes' : null;
+  return html`<div class="panel ${room.docked}" role="region" aria-label=${title} data-done=${done}>
+    <div class="top"><h2>${title}</h2>${button('✕', close, { 'aria-label': 'Close' })}</div>
+    <${Contents} />
+  </div>`;
+}
+
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
 export async function mount(root, studio) {
   const $ = finder(root);
-  const { strong: kinds, weak } = await api('/api/medmix/forms');
-  let strong = 'medmix';
-  /** @type {Form} of that augmentation; made by `build` below */
-  let form = /** @type {any} */ (null);
-  let seed = 1;
-  /** @type {Record<string, Values>} settings of each augmentation while another is shown */
-  const kept = {};
+  const [forms] = await Promise.all([api('/api/medmix/forms'), presets.load()]);
+  room.kinds.value = forms.strong;
 
-  // Controls -----------------------------------------------------------------------------------
-  $('.strong').append(...Object.entries(kinds).map(([name, k]) => el('option', { value: name }, k.title)));
-  const weakForm = new Form(weak.form, weak.presets.gentle, () => paint(), { open: 0, prefix: 'weak.' });
-  $('.weak-controls').append(weakForm.element);
-  const presets = new Presets(root, {
-    now: () => ({ strong, config: form.get() }),
-    filled: () => beside.fill(),
-    read: (kind, config) => {
-      build(kind, config);
-      paint();
-    },
-    scene: () => scene(),
-  });
-  const now = () => ({ strong, config: form.get(), weak_config: weakForm.get() });
-  const beside = new Beside(root, presets, now, () => paint());
-  /** @param {string} name of an augmentation @param {Values} [values] */
-  function build(name, values) {
-    const defaults = { ...kinds[name].defaults, ...(values || kept[name] || {}) };
-    if (form && name === strong) form.set(defaults);
-    else {
-      if (form) kept[strong] = form.get();
-      strong = name;
-      $('.strong').value = name;
-      form = new Form(
-        kinds[name].form,
-        defaults,
-        () => {
-          presets.show();
-          paint();
-        },
-        { open: 2 },
-      );
-      $('.controls').replaceChildren(form.element);
-    }
-    presets.fill();
-  }
-  $('.strong').onchange = (/** @type {any} */ event) => {
-    build(event.target.value);
-    paint();
-  };
-  $('.train').onclick = () => {
-    const p = presets.current();
-    handed.value = { strong, config: form.get(), weak: weakForm.get(), preset: p ? label(p) : '' };
-    studio.openTab('training');
-  };
-
-  // The picture --------------------------------------------------------------------------------
-  const marks = signal({ outlines: true, sources: false });
-  const shown = sheet($('.stage'), $('.sheet'), marks);
-  const own = ownImages(root, async () => {
-    await paint();
-    matching.dropped();
-  });
-  const scene = () => ({
-    study: studio.study || '',
-    strong,
-    config: form.get(),
-    seed,
-    samples: SAMPLES,
-    size: Number($('.side').value),
-    drop: own.state.drop,
-    weak: $('.weak').checked,
-    weak_config: weakForm.get(),
-  });
-  // One request at a time; meanwhile only the newest change waits, so that a slider never queues up work.
-  let busy = false;
-  let again = false;
-  async function paint() {
-    const ready = Boolean(studio.study || own.state.drop);
-    $('.stage .none').hidden = ready;
-    $('.sheet').hidden = !ready;
-    if (!ready || !form) return;
-    if (busy) {
-      again = true;
-      return;
-    }
-    busy = true;
-    if (!root.dataset.painted) $('.status').textContent = 'Pasting lesions into normal images…';
-    const from = performance.now();
-    try {
-      const asked = scene();
-      numbers.follow(asked);
-      const cells = SAMPLES * (Number(asked.config.k || 3) + 1) * (beside.kept ? 2 : 1);
-      const what = { kind: 'grid', words: `Making ${cells} images`, amount: cells * asked.size ** 2 };
-      const grids = await waited($('.status'), what, async (signal) => [
-        { title: 'now', grid: await fetchGrid(asked, signal) },
-        ...(beside.kept ? [{ title: beside.kept.title, grid: await beside.grid(asked, signal) }] : []),
-      ]);
-      if (!grids) {
-        again = false;
-        $('.status').textContent = 'Stopped: the picture shows the earlier settings.';
-        return;
-      }
-      form.complain('');
-      shown.value = { grids, samples: beside.kept ? SAMPLES / 2 : SAMPLES };
-      matching.painted(grids[0].grid);
-      const ms = Math.round(performance.now() - from);
-      root.dataset.repaint = String(ms);
-      root.dataset.painted = String(Number(root.dataset.painted || 0) + 1);
-      const images = own.state.drop
-        ? 'Your own images, not stored'
-        : 'Same images and random draws until you change them';
-      $('.status').textContent = `${images} · ${shape(grids[0].grid)} · repainted in ${ms} ms`;
-    } catch (error) {
-      if (!form.complain(error.message)) toast(error.message, 'bad');
-    } finally {
-      busy = false;
-      if (again) {
-        again = false;
-        paint();
-      }
-    }
-  }
-  for (const name of ['.outlines', '.sources'])
-    $(name).onchange = () => {
-      marks.value = { outlines: $('.outlines').checked, sources: $('.sources').checked };
-    };
-  for (const name of ['.weak', '.side']) $(name).onchange = () => paint();
-  $('.other').onclick = () => {
-    seed += 1;
-    paint();
-  };
-  $('.download').onchange = (/** @type {any} */ event) => {
-    const kind = event.target.value;
-    event.target.value = '';
-    if (!kind) return;
-    const body = { scene: scene(), outlines: marks.value.outlines, title: '' };
-    const save = async () =>
-      download(await (await fetched(`/api/medmix/figure.${kind}`, body)).blob(), `${strong}-classes.${kind}`);
-    orToast(save());
-  };
-
-  const matching = new Match(root, {
-    study: () => studio.study,
-    config: () => form.get(),
-    put: (config) => {
-      build('medmix', config);
-      paint();
-    },
-    field: (key) => kinds.medmix.form.flatMap(({ fields }) => fields).find((field) => field.key === key),
-    own,
-    save: (note) => presets.save(note),
-  });
-  const numbers = new Numbers($('.numbers.panel'), $('.measure'), () => {
-    matching.close();
-    if (!studio.study) throw new Error('The numbers need a study: choose or import one.');
-    return scene();
-  });
-
-  studio.on('study', () => {
-    own.leave();
-    matching.close(true);
-    paint();
-  });
-  await presets.load();
   // Opens with the preset for the kind of image, else with that of the default training, and follows the
   // kind of image until a setting is changed by hand.
   let offered = '';
   fitting.held.subscribe(() => {
     const name = fitting.value?.medmix || 'varied';
-    if (form && (name === offered || presets.current()?.name !== offered)) return;
+    if (offered && (name === offered || presets.chosen.value?.name !== offered)) return;
     offered = name;
-    build('medmix', presets.named(name).config);
-    if (studio.started) paint();
+    const all = presets.presets.value;
+    room.put(all.find((p) => p.name === name) || all[0]);
   });
-  studio.on('started', paint);
-}
 
-// The reader's own images, dropped or chosen: shown instead of the study's, and not stored.
-/** @param {HTMLElement} root @param {() => unknown} changed called when the images change */
-function ownImages(root, changed) {
-  const $ = finder(root);
-  const state = { drop: '', files: /** @type {string[]} */ ([]) }; // the server's token of the uploaded images, and their file names
-  /** @param {File[]} files */
+  // Controls -----------------------------------------------------------------------------------
+  $('.strong').append(...options(Object.entries(forms.strong).map(([name, k]) => [name, k.title])));
+  const follow = () => {
+    room.weakConfig.value = weakForm.get();
+  };
+  const weakForm = new Form(forms.weak.form, forms.weak.presets.gentle, follow, { open: 0, prefix: 'weak.' });
+  follow();
+  $('.weak-controls').append(weakForm.element);
+  /** @type {Form} of the augmentation on screen */
+  let form;
+  let shown = '';
+  /** @type {Record<string, Values>} the latest settings of each augmentation */
+  const latest = {};
+  effect(() => {
+    const { strong, config } = room.settings.value;
+    latest[strong] = config;
+    if (strong === shown) {
+      if (!presets.same(form.values, config)) form.set(config); // not while a control of it is moved
+      return;
+    }
+    form = new Form(forms.strong[strong].form, config, () => room.put({ strong, config: form.get() }), { open: 2 });
+    $('.controls').replaceChildren(form.element);
+    $('.strong').value = shown = strong;
+  });
+  $('.strong').onchange = () => {
+    const strong = $('.strong').value;
+    room.put({ strong, config: latest[strong] || forms.strong[strong].defaults });
+  };
+  $('.train').onclick = () => {
+    const preset = presets.chosen.value;
+    handed.value = { ...room.settings.value, weak: room.weakConfig.value, preset: preset ? presets.label(preset) : '' };
+    studio.openTab('training');
+  };
+
+  // Presets ------------------------------------------------------------------------------------
+  closing($('.presets'));
+  $('.presets').ontoggle = () => orToast(presets.picture($('.presets')));
+  show($('.presets summary'), presets.Chosen);
+  show($('.presets .cards'), presets.Cards);
+  show($('.beside'), presets.Beside);
+  $('.save').onclick = () => orToast(presets.save());
+  $('.remove-preset').onclick = () => orToast(presets.remove());
+  $('.export').onclick = () => orToast(presets.exported());
+  chooser($('.import'), $('.yaml'), ([file]) => presets.imported(file));
+
+  // The picture --------------------------------------------------------------------------------
+  show($('.sheet'), Grids, { stage: $('.stage') });
+  show($('.match-rows'), match.Rows);
+  show($('.docked'), Docked);
+  show($('.status'), () => said.value);
+  for (const [name, on] of Object.entries({ outlines: room.outlines, sources: room.sources, weak: room.weak }))
+    $(`.${name}`).onchange = () => {
+      on.value = $(`.${name}`).checked;
+    };
+  $('.side').onchange = () => {
+    room.side.value = Number($('.side').value);
+  };
+  $('.other').onclick = () => {
+    room.seed.value += 1;
+  };
+  $('.download').onchange = () => {
+    const kind = $('.download').value;
+    $('.download').value = '';
+    const body = { scene: room.scene.value, outlines: room.outlines.value, title: '' };
+    const name = `${body.scene.strong}-classes.${kind}`;
+    const save = async () => download(await (await fetched(`/api/medmix/figure.${kind}`, body)).blob(), name);
+    orToast(save());
+  };
+  $('.match-open').onclick = () => orToast(match.open());
+  $('.measure').onclick = () => orToast(measure());
+
+  /** Shows the reader's own images instead of the study's; they are not stored. @param {File[]} files */
   const take = async (files) => {
     if (!files.length) return;
     const { drop } = await api('/api/study/drop', {});
     for (const body of files)
       await api(`/api/study/drop/${drop}?path=${encodeURIComponent(body.name)}`, undefined, { method: 'PUT', body });
-    Object.assign(state, { drop, files: files.map((file) => file.name) });
-    $('.drop-off').hidden = false;
-    await changed();
-  };
-  const leave = () => {
-    state.drop = '';
-    $('.drop-off').hidden = true;
+    room.own.value = { drop, files: files.map((file) => file.name) };
   };
   dropZone($('.stage'), (event) => orToast(take([...(event.dataTransfer?.files || [])])));
-  const choose = () => $('.own-files').click();
-  $('.own').onclick = choose;
-  $('.own-files').onchange = (/** @type {any} */ event) => {
-    orToast(take([...event.target.files]));
-    event.target.value = '';
+  chooser($('.own'), $('.own-files'), take);
+  $('.drop-off').onclick = leave;
+  study.subscribe(leave);
+
+  effect(() => {
+    const preset = presets.chosen.value;
+    $('.remove-preset').disabled = !preset || preset.built_in;
+    $('.measure').disabled = measuring.value !== null;
+    $('.drop-off').hidden = !room.own.value.drop;
+    $('.stage .none').hidden = !started.value || ready.value;
+    $('.sheet').hidden = !ready.value;
+  });
+
+  /** @type {{asked: string, grid: import('./grid.js').Grid} | null} the latest grid of the compared settings */
+  let compared = null;
+  async function repaint() {
+    const from = performance.now();
+    const asked = room.scene.value;
+    const { title = '', ...others } = presets.beside.value || {};
+    const cells = room.SAMPLES * (Number(asked.config.k || 3) + 1) * (title ? 2 : 1);
+    const what = { kind: 'grid', words: `Making ${cells} images`, amount: cells * asked.size ** 2 };
+    const drawn = await waited(said, what, async (signal) => {
+      const now = { title: 'now', grid: await fetchGrid(asked, signal) };
+      if (!title) return [now];
+      // Fetched again only for other samples.
+      const wanted = { ...asked, ...others };
+      if (compared?.asked !== JSON.stringify(wanted))
+        compared = { asked: JSON.stringify(wanted), grid: await fetchGrid(wanted, signal) };
+      return [now, { title, grid: compared.grid }];
+    });
+    if (!drawn) {
+      due = false;
+      said.value = 'Stopped: the picture shows the earlier settings.';
+      return;
+    }
+    form.complain('');
+    grids.value = drawn;
+    const ms = Math.round(performance.now() - from);
+    root.dataset.repaint = String(ms);
+    root.dataset.painted = String(Number(root.dataset.painted || 0) + 1);
+    const images = asked.drop ? 'Your own images, not stored' : 'Same images and random draws until you change them';
+    said.value = `${images} · ${shape(drawn[0].grid)} · repainted in ${ms} ms`;
+  }
+  // One request at a time; meanwhile only the newest change waits, so that a slider never queues up work.
+  let busy = false;
+  let due = false;
+  async function paint() {
+    due = true;
+    if (busy) return;
+    busy = true;
+    while (due) {
+      await null; // what changes together is painted once
+      due = false;
+      await repaint().catch(({ message }) => form.complain(message) || toast(message, 'bad'));
+    }
+    busy = false;
+  }
+  said.value = 'Pasting lesions into normal images…';
+  effect(() => {
+    room.scene.value;
+    presets.beside.value;
+    if (ready.value) paint();
+  });
+}
+
+/** Shows the study's images again. */
+function leave() {
+  if (room.own.value.drop) room.own.value = { drop: '', files: [] };
+}
+
+/** Makes a button ask for files. @param {HTMLButtonElement} button @param {HTMLInputElement} input
+ * @param {(files: File[]) => Promise<void>} take */
+function chooser(button, input, take) {
+  button.onclick = () => input.click();
+  input.onchange = () => {
+    orToast(take([...(input.files || [])]));
+    input.value = '';
   };
-  $('.drop-off').onclick = () => {
-    leave();
-    changed();
-  };
-  return { state, leave, choose };
 }

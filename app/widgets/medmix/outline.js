@@ -1,14 +1,19 @@
 // Outlines a lesion on an own image: by a box, in which it is found, or by a freehand line.
+import { useSignal } from '@preact/signals';
+import { useRef } from 'preact/hooks';
 import { api } from '../../static/api.js';
 import { orToast, sheet } from '../../static/dialogs.js';
-import { action, el, fill, options } from '../../static/dom.js';
+import { el } from '../../static/dom.js';
 import { clamp } from '../../static/format.js';
+import { button, html, show } from '../../static/view.js';
+import { own } from './scene.js';
 
 /** @typedef {[number, number]} Point x and y as fractions of the image's width and height */
 /** @typedef {{drop: string, file: string, outline: Point[], picture: string}} Outlined picture: its address */
 
 const SIDE = 64; // pixels of a lesion's picture
 const LEAST = 0.01; // of the image: a shorter drag is a click
+const DRAG = 'Drag a box round a lesion. If the outline is poor, draw it by hand.';
 
 /** Returns a square around a lesion, by default 1.5 times its size, as the search crops it. @param {Point[]} line
  * @param {number} wide @param {number} high of the image @param {number} [times] side, in sizes of the lesion */
@@ -31,86 +36,85 @@ export function pictureOf(image, line, wide, high, x = 0, y = 0) {
   return canvas.toDataURL();
 }
 
-/** Asks for the outline of a lesion on one of the dropped files. @param {string} drop @param {string[]} files
- * @param {(lesion: Outlined) => void} use */
-export function outline(drop, files, use) {
-  /** @type {Point[]} */
-  let line = [];
-  /** @type {Point[]} */
-  let path = []; // points of the current drag
-  const image = el('img', { alt: 'The image', draggable: 'false' });
-  const shape = el('polygon', {});
-  const box = el('polygon', { class: 'drag' });
-  const svg = el('svg', { viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, shape, box);
-  const ways = options(Object.entries({ box: 'Box: finds the lesion inside', hand: 'Freehand outline' }));
-  const way = el('select', { 'aria-label': 'How to outline' }, ways);
-  const file = el('select', { 'aria-label': 'Image' }, options(files.map((name) => [name, name])));
-  const words = el('p', { class: 'dim', role: 'status' });
-  const done = action('Use this lesion', () => finish(), { class: 'main' });
-  const draw = () => {
-    const corners = (/** @type {Point[]} */ points) => points.map((point) => point.join()).join(' ');
-    shape.setAttribute('points', corners(line));
-    box.setAttribute('points', corners(path));
-    done.disabled = line.length < 3;
+/** Asks for the outline of a lesion on one of the reader's own images. @param {(lesion: Outlined) => void} use */
+export function outline(use) {
+  const dialog = sheet('mm-outline', []);
+  show(dialog, Outline, { use, close: () => dialog.close() });
+}
+
+/** @param {{use: (lesion: Outlined) => void, close: () => void}} props */
+function Outline({ use, close }) {
+  const { drop, files } = own.peek();
+  const file = useSignal(files[0]);
+  const way = useSignal('box');
+  const line = useSignal(/** @type {Point[]} */ ([]));
+  const path = useSignal(/** @type {Point[]} */ ([])); // points of the current drag
+  const words = useSignal(DRAG);
+  const image = useRef(/** @type {any} */ (null));
+  /** @param {any} event @returns {Point} */
+  const at = ({ currentTarget, clientX, clientY }) => {
+    const { left, top, width, height } = currentTarget.getBoundingClientRect();
+    return [clamp((clientX - left) / width, 0, 1), clamp((clientY - top) / height, 0, 1)];
   };
-  const show = () => {
-    line = path = [];
-    image.src = `./api/medmix/dropped/${drop}/image.png?file=${encodeURIComponent(file.value)}`;
-    fill(words, 'Drag a box round a lesion. If the outline is poor, draw it by hand.');
-    draw();
+  const begin = (/** @type {any} */ event) => {
+    event.currentTarget.setPointerCapture(event.pointerId);
+    path.value = [at(event)];
   };
-  const at = (/** @type {PointerEvent} */ event) => {
-    const { left, top, width, height } = svg.getBoundingClientRect();
-    return /** @type {Point} */ ([
-      clamp((event.clientX - left) / width, 0, 1),
-      clamp((event.clientY - top) / height, 0, 1),
-    ]);
+  const drag = (/** @type {PointerEvent} */ event) => {
+    if (!path.value.length) return;
+    const [[x, y], [u, v]] = [path.value[0], at(event)];
+    path.value = way.value === 'hand' ? [...path.value, [u, v]] : [[x, y], [u, y], [u, v], [x, v]]; // biome-ignore format: a box
   };
-  svg.addEventListener('pointerdown', (/** @type {any} */ event) => {
-    svg.setPointerCapture(event.pointerId);
-    path = [at(event)];
-  });
-  svg.addEventListener('pointermove', (/** @type {any} */ event) => {
-    if (!path.length) return;
-    const [[x, y], [u, v]] = [path[0], at(event)];
-    if (way.value === 'hand') path.push([u, v]);
-    else path = [[x, y], [u, y], [u, v], [x, v]]; // biome-ignore format: a box
-    draw();
-  });
-  svg.addEventListener('pointerup', async () => {
-    const drawn = path;
-    path = [];
+  const end = async () => {
+    const drawn = path.value;
+    path.value = [];
     const [[x0, x1], [y0, y1]] = [0, 1].map((i) => {
       const values = drawn.map((point) => point[i]);
       return [Math.min(...values), Math.max(...values)];
     });
-    if (!drawn.length || x1 - x0 < LEAST || y1 - y0 < LEAST) return draw();
-    if (way.value === 'hand') line = drawn;
-    else {
-      fill(words, 'Finding the lesion in the box…');
-      const found = await orToast(api('/api/medmix/outline', { drop, file: file.value, box: [x0, y0, x1, y1] }));
-      fill(words, found ? 'Found. Drag another box to try again.' : 'Not found: draw the outline by hand.');
-      line = found?.outline || [];
+    if (!drawn.length || x1 - x0 < LEAST || y1 - y0 < LEAST) return;
+    if (way.value === 'hand') {
+      line.value = drawn;
+      return;
     }
-    draw();
-  });
-  const finish = () => {
-    const picture = pictureOf(image, line, image.naturalWidth, image.naturalHeight);
-    use({ drop, file: file.value, outline: line, picture });
-    dialog.close();
+    words.value = 'Finding the lesion in the box…';
+    const found = await orToast(api('/api/medmix/outline', { drop, file: file.value, box: [x0, y0, x1, y1] }));
+    words.value = found ? 'Found. Drag another box to try again.' : 'Not found: draw the outline by hand.';
+    line.value = /** @type {Point[]} */ (found?.outline || []);
   };
-  file.onchange = show;
-  show();
-  const dialog = sheet('mm-outline', [
-    el('h2', {}, 'Outline a lesion'),
-    el('div', { class: 'row' }, files.length > 1 && file, way),
-    el('div', { class: 'canvas' }, image, svg),
-    words,
-    el(
-      'menu',
-      {},
-      action('Cancel', () => dialog.close(), { class: 'plain' }),
-      done,
-    ),
-  ]);
+  const change = (/** @type {any} */ event) => {
+    file.value = event.target.value;
+    line.value = [];
+    words.value = DRAG;
+  };
+  const finish = () => {
+    const picture = pictureOf(image.current, line.value, image.current.naturalWidth, image.current.naturalHeight);
+    use({ drop, file: file.value, outline: line.value, picture });
+    close();
+  };
+  return html`<h2>Outline a lesion</h2>
+    <div class="row">
+      ${
+        files.length > 1 &&
+        html`<select aria-label="Image" onChange=${change}>
+          ${files.map((name) => html`<option>${name}</option>`)}
+        </select>`
+      }
+      <select aria-label="How to outline" onChange=${(/** @type {any} */ event) => (way.value = event.target.value)}>
+        <option value="box">Box: finds the lesion inside</option>
+        <option value="hand">Freehand outline</option>
+      </select>
+    </div>
+    <div class="canvas">
+      <img ref=${image} alt="The image" draggable=${false}
+        src="./api/medmix/dropped/${drop}/image.png?file=${encodeURIComponent(file.value)}" />
+      <svg viewBox="0 0 1 1" preserveAspectRatio="none" onPointerDown=${begin} onPointerMove=${drag} onPointerUp=${end}>
+        <polygon points=${line.value.join(' ')} /><polygon class="drag" points=${path.value.join(' ')} />
+      </svg>
+    </div>
+    <p class="dim" role="status">${words}</p>
+    <menu>
+      ${button('Cancel', close, { class: 'plain' })}
+      ${button('Use this lesion', finish, { class: 'main', disabled: line.value.length < 3 })}
+    </menu>`;
 }

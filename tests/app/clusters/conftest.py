@@ -136,7 +136,7 @@ def maps(page, mapped, go) -> Maps:
     page.evaluate(PAINTED)
     found = Maps(page)
     if found.get("view.panes[0].map.key") != mapped[3][1]:  # an earlier test has drawn another, which opens first
-        found.get("view.show(view.panes[0], a)", mapped[3][1])
+        found.get("view.open(view.panes[0], a)", mapped[3][1])
         page.evaluate(PAINTED)
     return found
 

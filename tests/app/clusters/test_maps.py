@@ -35,7 +35,7 @@ def test_a_map_is_asked_for_on_the_page_and_made_by_a_worker(maps, mapped):
 
 def test_a_map_that_came_by_itself_opens_where_none_is_open(maps):
     """As a first look draws one: nobody asked for it here."""
-    maps.get("(view.panes[0].blank(), view.touch())")
+    maps.get("view.panes[0].blank()")
     maps.page.get_by_role("heading", name="No map yet").wait_for()
     maps.page.evaluate("window.Studio.emit('status', { studies: [], reading: {}, runs: {}, drafts: {}, arrived: {} })")
     maps.page.wait_for_function(LOADED)

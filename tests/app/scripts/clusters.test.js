@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
-import { bounds, Grid } from '../../../app/widgets/clusters/js/grid.js';
+import { bounds, inside, nearest } from '../../../app/widgets/clusters/js/find.js';
 import { join, titleOf, widen } from '../../../app/widgets/clusters/js/model.js';
 import { radiusFor, shuffled } from '../../../app/widgets/clusters/js/paint.js';
 import { categoryColours, colouring, css, ramp } from '../../../app/widgets/clusters/js/palette.js';
@@ -32,13 +32,12 @@ test('the lasso selects the visible points by the even-odd rule', () => {
     if (visible[i] && crossings % 2) expected.push(i);
   }
   assert.ok(expected.length > 50);
-  assert.deepEqual(new Grid(at).inside(star.flat(), visible), expected);
+  assert.deepEqual(inside(at, visible, star.flat()), expected);
 });
 
 test('the nearest visible point within reach, as a search through all points finds it', () => {
   const at = points(300, 2);
   const visible = Uint8Array.from({ length: 300 }, (_, i) => (i % 3 ? 1 : 0));
-  const grid = new Grid(at);
   const next = random(3);
   for (let round = 0; round < 100; round += 1) {
     const [x, y] = [next() * 12 - 6, next() * 12 - 6];
@@ -47,7 +46,7 @@ test('the nearest visible point within reach, as a search through all points fin
       const d = Math.hypot(at[2 * i] - x, at[2 * i + 1] - y);
       if (visible[i] && d < least) [best, least] = [i, d];
     }
-    assert.equal(grid.nearest(x, y, 0.5, visible), best);
+    assert.equal(nearest(at, visible, x, y, 0.5), best);
   }
 });
 

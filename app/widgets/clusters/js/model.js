@@ -17,7 +17,6 @@ export async function loadMap(key) {
   const { case_id: cases, lesions } = about.points;
   const ids = Float64Array.from(cases, (c, i) => c * 64 + lesions[i]);
   const whole = join({ base, coords, n, epochs, ids, cases, lesions }, sets);
-  const index = new Map(Array.from(whole.ids, (v, i) => [v, i]));
   return {
     key,
     base,
@@ -28,14 +27,14 @@ export async function loadMap(key) {
     centres: about.epochs.map((e) => e.centres),
     fits: about.fits,
     thumb: (/** @type {number} */ i, side = 96) => `${whole.url(i)}/thumb.png?side=${side}`,
-    /** Returns the index on this map of another map's point, or -1. @param {number} id */
-    find: (id) => index.get(id) ?? -1,
-    /** Returns the indices of those of another map's points that are on this map. @param {number[]} ids */
-    findAll: (ids) => ids.flatMap((id) => index.get(id) ?? []),
+    /** Returns the index on this map of another map's point, or -1. @param {number | undefined} id */
+    find: (id) => whole.ids.indexOf(Number(id)),
+    /** Returns the indices of those of another map's points that are on this map. @param {Set<number>} ids */
+    findAll: (ids) => Array.from(whole.ids.keys()).filter((i) => ids.has(whole.ids[i])),
   };
 }
 
-const METHODS = { tsne: 't-SNE', umap: 'UMAP', pca: 'PCA' };
+export const METHODS = { tsne: 't-SNE', umap: 'UMAP', pca: 'PCA' };
 
 /** Returns a map's name in menus: method, features, run, epochs, seed.
  * @param {{config: Answers.MapConfig, run_name: string, epochs: (number | {epoch: number})[],
@@ -48,13 +47,14 @@ export function titleOf({ config, run_name: run, epochs, count }) {
   return [`${METHODS[config.method]} of ${config.feature} features`, run, when, points].join(' \u00b7 ');
 }
 
-/** The columns that can colour the points, by name. @param {{base: `/api/clusters/maps/${string}`} & Pick<MapData, 'added' | 'sets'>} map
- * @param {string | null} fit the run whose scores are among them */
-export async function loadColumns(map, fit) {
+/** The columns that can colour the points, by name, and the run whose scores are among them: `wanted` if possible.
+ * @param {Pick<MapData, 'base' | 'fits' | 'added' | 'sets'>} map @param {string | null} wanted */
+export async function loadColumns(map, wanted) {
+  const fit = map.fits.some((f) => f.id === wanted) ? wanted : map.fits[0]?.id || null;
   /** @type {'' | `?${string}`} */
   const query = fit ? `?fit=${encodeURIComponent(fit)}` : '';
   const { columns } = await api(`${map.base}/columns${query}`);
-  return new Map(columns.map((c) => [c.name, widen(c, map)]));
+  return { fit, columns: new Map(columns.map((c) => [c.name, widen(c, map)])) };
 }
 
 const PREFIX = 'Placed: ';
@@ -89,23 +89,20 @@ export async function loadSets(base) {
  * @param {{base: string, coords: Float32Array, n: number, epochs: number, ids: ArrayLike<number> & Iterable<number>,
  * cases: number[], lesions: number[]}} map coords: (epochs, n, 2) @param {ProjectedSet[]} sets */
 export function join({ base, coords, n, epochs, ids, cases, lesions }, sets) {
-  const more = sets.reduce((sum, s) => sum + s.names.length, 0);
-  const total = n + more;
-  const all = new Float32Array(2 * total * epochs);
-  for (let e = 0; e < epochs; e += 1) {
-    all.set(coords.subarray(2 * n * e, 2 * n * (e + 1)), 2 * total * e);
-    let at = total * e + n;
-    for (const { coords: c, names } of sets) {
-      const m = names.length;
-      all.set(c.subarray(2 * m * e, 2 * m * (e + 1)), 2 * at);
-      at += m;
+  const parts = [coords, ...sets.map((set) => set.coords)];
+  const all = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (let e = 0; e < epochs; e += 1)
+    for (const part of parts) {
+      const size = part.length / epochs;
+      all.set(part.subarray(size * e, size * (e + 1)), at);
+      at += size;
     }
-  }
   const added = sets.flatMap((set) =>
     set.names.map((name, j) => ({ set, j, name, url: `${base}/placed/${set.key}/${j}` })),
   );
   return {
-    n: total,
+    n: n + added.length,
     own: n,
     coords: all,
     sets,

@@ -57,10 +57,10 @@ function classStats(plot) {
   });
 }
 
-/** Starts a closed path. @param {Ink} ink @param {number[]} points x, y, x, y, ... */
+/** Starts a closed path. @param {Ink} ink @param {import('./pane.js').Point[]} points */
 function outline(ink, points) {
   ink.beginPath();
-  for (let k = 0; k < points.length; k += 2) ink.lineTo(points[k], points[k + 1]);
+  for (const point of points) ink.lineTo(...point);
   ink.closePath();
 }
 
@@ -114,7 +114,7 @@ function drawCentres(plot) {
   const all = centresAt(plot);
   all.forEach(([mx, my], c) => {
     const [x, y] = [mx * scale + dx, -my * scale + dy];
-    outline(ink, [x, y - 7, x + 7, y, x, y + 7, x - 7, y]);
+    outline(ink, [[x, y - 7], [x + 7, y], [x, y + 7], [x - 7, y]]); // biome-ignore format: a diamond
     ink.fillStyle = '#0d1013';
     ink.strokeStyle = '#ffffff';
     ink.lineWidth = 1.6;
@@ -131,7 +131,7 @@ function drawCentres(plot) {
   });
 }
 
-/** @param {Ink} ink @param {number[]} trail */
+/** @param {Ink} ink @param {import('./pane.js').Point[]} trail */
 function drawTrail(ink, trail) {
   outline(ink, trail);
   ink.fillStyle = '#7cc4d422';

@@ -4,6 +4,9 @@ const MARGIN = 32; // pixels round the canvas, so that a disc at its edge needs 
 const STEPS = 4; // stamps at quarter pixels, so that slow motion does not jump
 
 /** @typedef {ReturnType<typeof stamps>} Stamps */
+/** @typedef {{scale: number, dx: number, dy: number}} View to pixels */
+/** @typedef {{colours: Uint32Array, visible: Uint8Array, selected: Uint8Array | null, radius: number, rim: boolean,
+ * order: Int32Array}} Points selected: null if none is, then all are bright */
 
 // Discs of `radius` at STEPS x STEPS offsets. Each is a list of the pixels it touches: their distance from the
 // disc's corner in an image of that width, and their coverage, 1..256.
@@ -55,21 +58,18 @@ export class Painter {
     this.made.clear();
   }
 
-  /** @param {Float32Array | null} at x, y of all points in map units @param {{scale: number, dx: number, dy: number}}
-   * view to pixels @param {{colours: Uint32Array, visible: Uint8Array, selected: Uint8Array | null, radius: number,
-   * rim: boolean, order: Int32Array, shade?: number}} points `selected`: null if none is, then all are bright */
-  paint(at, view, { colours, visible, selected, radius, rim, order, shade = 1 }) {
+  /** @param {Float32Array} at x, y of all points in map units @param {View} view @param {Points} points
+   * @param {number} [shade] strength of all */
+  paint(at, view, points, shade = 1) {
     this.pixels.fill(GROUND);
-    const pass = (/** @type {number} */ strength, /** @type {boolean} */ rimmed, /** @type {number} */ wanted) =>
-      at && this.pass(at, view, { colours, visible, selected, radius, rim: rimmed, order }, strength, wanted);
-    pass(selected ? 0.22 * shade : shade, rim && !selected, 0);
-    if (selected) pass(1, rim, 1);
+    const { selected, rim } = points;
+    this.pass(at, view, { ...points, rim: rim && !selected }, selected ? 0.22 * shade : shade, 0);
+    if (selected) this.pass(at, view, points, 1, 1);
     this.context.putImageData(this.image, -MARGIN, -MARGIN);
   }
 
-  /** Paints the points that `selected` has as `wanted`. @param {Float32Array} at @param {{scale: number, dx: number,
-   * dy: number}} view @param {Omit<Parameters<Painter['paint']>[2], 'shade'>} points @param {number} strength @param
-   * {number} wanted */
+  /** Paints the points that `selected` has as `wanted`. @param {Float32Array} at @param {View} view @param {Points} points
+   * @param {number} strength @param {number} wanted */
   pass(at, { scale, dx, dy }, { colours, visible, selected, radius, rim, order }, strength, wanted) {
     const { width, height } = this.canvas;
     const inner = this.stamps(radius);

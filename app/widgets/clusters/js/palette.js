@@ -25,7 +25,7 @@ const NAMED = {
 const PSEUDO = ['#f6dc7a', '#f0a93c', '#d9722c', '#b9503f', '#a0528c', '#7d5bb5', '#6c6fd1'];
 const PLAIN = '#56b4e9 #e69f00 #2fb592 #cc79a7 #f0e442 #d5702e #8b93ff #c3cbd3 #9b6a3c #6fd3e0'.split(' ');
 const PLACED = ['#ffffff', '#b6f0d0', '#ffd0ea', '#d8d0ff'];
-const NONE = '#4d5864';
+export const NONE = '#4d5864';
 const RAMP = ['#35478c', '#3f6fa8', '#4c97a8', '#7dba8d', '#c9cf6a', '#f5c04e', '#f4843f', '#e3403f'].map(parse);
 
 /** @param {string} hex #rrggbb */

@@ -1,55 +1,75 @@
 // One map with its title, pointer and keys and, for several epochs, the scrubber below it.
-import { action, el } from '../../../static/dom.js';
-import { dom } from '../../../static/view.js';
-import { loadColumns, loadMap } from './model.js';
+import { batch, computed, effect, signal } from '@preact/signals';
+import { finder } from '../../../static/dom.js';
+import { clamp } from '../../../static/format.js';
+import { button, html, show } from '../../../static/view.js';
+import { loadColumns, loadMap, titleOf } from './model.js';
 import { colouring } from './palette.js';
 import { Plot } from './plot.js';
+import * as state from './state.js';
 
-/** Returns a run that can colour this map: `fit` if possible. @param {import('./model.js').MapData} map @param {string | null} fit */
-const known = ({ fits }, fit) => (fits.some((f) => f.id === fit) ? fit : fits[0]?.id || null);
+/** @typedef {[x: number, y: number]} Point in pixels */
 
-/** @type {any} */
-const none = null;
+/** @typedef {import('./model.js').MapData} MapData */
 
 export class Pane {
-  /** @param {import('../clusters.js').ClusterView} clusters @param {number} number 0 or 1 */
-  constructor(clusters, number) {
-    this.clusters = clusters;
+  /** @param {HTMLElement} root @param {number} number 1 or 2 */
+  constructor(root, number) {
+    this.root = root;
     this.number = number;
-    /** @type {import('./model.js').MapData} null until one is opened; `clusters.shown` lists the panes with a map */
-    this.map = none;
-    /** @type {Map<string, Answers.Column>} */
-    this.columns = new Map();
-    /** @type {Answers.Column} the column that colours the points on screen */
-    this.column = none;
-    /** @type {string | null} the run whose scores are among the columns */
-    this.fit = null;
+    const nothing = /** @type {{map: MapData, columns: Map<string, Answers.Column>, fit: string | null} | null} */ (
+      null
+    );
+    /** The map, the columns that can colour it, and the run whose scores are among them. */
+    this.opened = signal(nothing);
     this.turn = 0; // counts opened maps: an answer that arrives after a newer choice is discarded
-    this.running = 0;
-    this.settled = 0; // index of the last epoch at which the scrubber rested
-    const pick = () => clusters.show(this, this.pick.value);
-    this.pick = el('select', { class: 'which', 'aria-label': `Map ${number + 1}`, onchange: pick });
-    this.host = el('div', { class: 'plot' });
-    this.slider = el('input', { type: 'range', min: 0, step: 0.01, 'aria-label': `Epoch of map ${number + 1}` });
-    this.slider.oninput = () => this.seek(+this.slider.value, true);
-    this.slider.onchange = () => this.seek(Math.round(+this.slider.value));
-    this.play = action('\u25b6', () => this.toggle(), { class: 'play', 'aria-label': 'Play the epochs' });
-    this.says = el('span', { class: 'num epoch' });
-    this.scrubber = el('div', { class: 'scrubber', hidden: true }, this.play, this.slider, this.says);
-    /** @type {HTMLElement} */
-    this.root = dom`<div class="pane" data-pane=${number}>
-      <div class="title">${this.pick}</div>${this.host}${this.scrubber}
-    </div>`;
-    this.plot = new Plot(this.host);
+    this.frame = signal(0); // the next one, while the epochs are played
+    this.time = signal(0); // where the scrubber stands: an index into the epochs
+    this.epochIndex = computed(() => Math.round(this.time.value));
+    this.settled = signal(0); // index of the last epoch at which the scrubber rested
+    this.colouring = computed(() => colouring(this.column, new Set(state.hidden.value[this.column.name])));
+    const $ = finder(root);
+    const plot = new Plot($('.plot'));
+    this.plot = plot;
+    effect(() => {
+      if (!this.map) return;
+      plot.focus = this.map.find(state.selection.value.focus);
+      plot.setSelected(this.map.findAll(state.selection.value.ids));
+    });
+    effect(() => {
+      if (!this.map) return;
+      const { codes = [], names = [] } = this.column;
+      Object.assign(plot, { codes, names });
+      plot.setColours(this.colouring.value, state.only.value && this.map.findAll(state.only.value));
+    });
+    effect(() => {
+      plot.marks = state.marks.value;
+      plot.redraw(false);
+    });
     attach(this);
+    show($('.title'), Pick, { pane: this });
+    show($('.epochs'), Scrubber, { pane: this });
+  }
+
+  /** Null until a map is opened; `shown` lists the panes with a map. @returns {MapData} */
+  get map() {
+    return /** @type {any} */ (this.opened.value?.map || null);
+  }
+  get fit() {
+    return this.opened.value?.fit || null;
+  }
+  /** The column that colours the points on screen. @returns {Answers.Column} */
+  get column() {
+    const { columns } = /** @type {any} */ (this.opened.value);
+    return columns.get(state.colour.value) || columns.get('class');
   }
 
   blank() {
     this.stop();
+    state.tip.value = null;
     this.turn += 1;
-    this.map = this.plot.map = none;
-    this.plot.visible = none;
-    this.plot.redraw();
+    this.opened.value = null;
+    this.plot.clear();
   }
 
   /** @param {string} key @returns {Promise<boolean>} false if a later choice was made meanwhile */
@@ -57,98 +77,93 @@ export class Pane {
     this.stop();
     const turn = (this.turn += 1);
     const map = await loadMap(key);
-    const fit = known(map, this.clusters.fit);
-    const columns = await loadColumns(map, fit);
+    const scored = await loadColumns(map, state.fit.value);
     if (turn !== this.turn) return false;
-    Object.assign(this, { map, columns, fit });
-    this.plot.only = null;
     this.plot.setMap(map);
-    this.slider.max = String(map.epochs - 1);
-    this.scrubber.hidden = map.epochs < 2;
-    this.pick.value = key;
-    this.recolour();
-    this.seek(this.plot.time);
+    batch(() => {
+      state.tip.value = null;
+      this.opened.value = { map, ...scored };
+      this.seek(this.plot.time);
+    });
     return true;
   }
 
-  /** @param {string | null} fit */
-  async refreshColumns(fit) {
-    if (!this.map) return;
-    this.fit = known(this.map, fit);
-    this.columns = await loadColumns(this.map, this.fit);
-    this.recolour();
+  /** Fetches the columns again, with the scores of the chosen run. */
+  async refreshColumns() {
+    const { map } = this;
+    const scored = await loadColumns(map, state.fit.value);
+    if (map === this.map) this.opened.value = { map, ...scored };
   }
 
-  // `column` is what colours the points on screen, whatever has been chosen since.
-  recolour() {
-    if (!this.map) return;
-    const column = this.columns.get(this.clusters.colour) || this.columns.get('class');
-    if (!column) return;
-    const done = colouring(column, this.clusters.hidden.get(column.name) || new Set());
-    this.column = column;
-    Object.assign(this.plot, { codes: column.codes || [], names: column.names || [] });
-    this.plot.setColours(done);
-  }
-
-  get epochIndex() {
-    return Math.round(this.plot.time);
-  }
   get epoch() {
-    return this.map.about.epochs[this.epochIndex].epoch;
+    return this.map.about.epochs[this.epochIndex.value].epoch;
   }
   /** @param {number} time @param {boolean} [still] whether it will move on immediately */
   seek(time, still = false) {
-    this.slider.value = String(time);
     this.plot.setTime(time);
-    if (!still) this.settled = this.epochIndex;
-    const shown = `epoch ${this.epoch}`;
-    if (this.says.textContent === shown && still) return;
-    this.says.textContent = shown;
-    this.clusters.touch();
+    this.time.value = time;
+    if (!still) this.settled.value = this.epochIndex.value;
   }
 
   // One epoch takes 0.9 seconds; from the last it starts again.
   toggle() {
-    if (this.running) {
-      this.stop();
-      return;
-    }
-    let time = this.plot.time >= this.map.epochs - 1 ? 0 : this.plot.time;
+    if (this.frame.value) return this.stop();
+    const last = this.map.epochs - 1;
+    let time = this.time.value >= last ? 0 : this.time.value;
     let before = performance.now();
-    this.play.textContent = '\u275a\u275a';
-    this.play.setAttribute('aria-label', 'Pause');
     const go = (/** @type {number} */ now) => {
-      time = Math.min(time + (now - before) / 900, this.map.epochs - 1);
+      time = Math.min(time + (now - before) / 900, last);
       before = now;
-      this.seek(time, time < this.map.epochs - 1);
-      if (time >= this.map.epochs - 1) this.stop();
-      else this.running = requestAnimationFrame(go);
+      this.seek(time, true);
+      if (time < last) this.frame.value = requestAnimationFrame(go);
+      else this.stop();
     };
-    this.running = requestAnimationFrame(go);
+    this.frame.value = requestAnimationFrame(go);
   }
   stop() {
-    if (!this.running) return;
-    cancelAnimationFrame(this.running);
-    this.running = 0;
-    this.play.textContent = '\u25b6';
-    this.play.setAttribute('aria-label', 'Play the epochs');
-    this.seek(Math.round(this.plot.time));
+    if (!this.frame.value) return;
+    cancelAnimationFrame(this.frame.value);
+    this.frame.value = 0;
+    this.seek(this.epochIndex.value);
   }
 }
 
-/** @typedef {{tool: string, x: number, y: number, startX: number, startY: number, moved: boolean, add: boolean,
- *   path: number[]}} Drag */
+/** The choice of the map. @param {{pane: Pane}} props */
+function Pick({ pane }) {
+  const choose = (/** @type {any} */ event) => state.open(pane, event.target.value);
+  return html`<select class="which" aria-label="Map ${pane.number}" value=${pane.map?.key} onChange=${choose}>
+    ${state.ready.value.map((m) => html`<option value=${m.key}>${titleOf({ ...m, count: m.points })}</option>`)}
+  </select>`;
+}
+
+/** The epochs of a map that has several. @param {{pane: Pane}} props */
+function Scrubber({ pane }) {
+  const { map, time, frame } = pane;
+  if (!map || map.epochs < 2) return null;
+  const [sign, words] = frame.value ? ['\u275a\u275a', 'Pause'] : ['\u25b6', 'Play the epochs'];
+  return html`<div class="scrubber">
+    ${button(sign, () => pane.toggle(), { class: 'play', 'aria-label': words })}
+    <input type="range" max=${map.epochs - 1} step="0.01" value=${time} aria-label="Epoch of map ${pane.number}"
+      onInput=${(/** @type {any} */ event) => pane.seek(+event.target.value, true)}
+      onChange=${(/** @type {any} */ event) => pane.seek(Math.round(event.target.value))} />
+    <span class="num epoch">epoch ${pane.epoch}</span>
+  </div>`;
+}
 
 /** Wheel zooms, drag pans (or draws, with the box or lasso; Shift always draws a lasso). @param {Pane} pane */
 function attach(pane) {
-  const { plot, clusters } = pane;
+  const { plot } = pane;
   const canvas = plot.over;
-  /** @type {Drag | null} */
+  /** @type {{tool: string, add: boolean, start: Point, x: number, y: number, moved: boolean} | null} */
   let drag = null;
-  /** @param {MouseEvent} event @returns {[number, number]} */
+  /** @param {MouseEvent} event @returns {Point} */
   const at = (event) => {
     const box = canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
+  };
+  const hover = (/** @type {number} */ i, x = 0, y = 0) => {
+    plot.setHover(i);
+    state.tip.value = i < 0 ? null : { pane, i, x, y };
   };
 
   canvas.addEventListener(
@@ -157,7 +172,7 @@ function attach(pane) {
       if (!plot.map) return;
       event.preventDefault();
       plot.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), ...at(event));
-      clusters.tip(pane, -1);
+      state.tip.value = null;
     },
     { passive: false },
   );
@@ -166,67 +181,46 @@ function attach(pane) {
     if (!plot.map || event.button > 1) return;
     canvas.setPointerCapture(event.pointerId);
     const [x, y] = at(event);
-    const tool = event.button === 1 ? 'pan' : event.shiftKey ? 'lasso' : clusters.tool;
-    drag = { tool, x, y, startX: x, startY: y, moved: false, add: event.ctrlKey || event.metaKey, path: [x, y] };
-    clusters.activate(pane);
+    const way = event.button === 1 ? 'pan' : event.shiftKey ? 'lasso' : state.tool.value;
+    drag = { tool: way, add: event.ctrlKey || event.metaKey, start: [x, y], x, y, moved: false };
+    state.active.value = state.panes.indexOf(pane);
   });
 
   canvas.addEventListener('pointermove', (event) => {
     const [x, y] = at(event);
-    if (!drag) {
-      const i = plot.pick(x, y);
-      if (i !== plot.hover) {
-        plot.hover = i;
-        plot.redraw(false);
-      }
-      clusters.tip(pane, i, x, y);
-      return;
-    }
-    if (!drag.moved && Math.hypot(x - drag.startX, y - drag.startY) < 4) return;
+    if (!drag) return hover(plot.pick(x, y), x, y);
+    const [x0, y0] = drag.start;
+    if (!drag.moved && Math.hypot(x - x0, y - y0) < 4) return;
     drag.moved = true;
-    clusters.tip(pane, -1);
+    state.tip.value = null;
     if (drag.tool === 'pan') plot.pan(x - drag.x, y - drag.y);
-    else if (drag.tool === 'box') plot.trail = [drag.startX, drag.startY, x, drag.startY, x, y, drag.startX, y];
-    else {
-      const [px, py] = drag.path.slice(-2);
-      if (Math.hypot(x - px, y - py) > 2) drag.path.push(x, y);
-      plot.trail = drag.path;
-    }
+    else if (drag.tool === 'box')
+      plot.trail = [[x0, y0], [x, y0], [x, y], [x0, y]]; // biome-ignore format: a box
+    else plot.trail = [...(plot.trail || [drag.start]), [x, y]];
     Object.assign(drag, { x, y });
     plot.redraw(drag.tool === 'pan');
   });
 
   const end = (/** @type {PointerEvent} */ event) => {
     if (!drag) return;
-    const done = drag;
-    drag = null;
-    if (!done.moved) {
-      if (event.type === 'pointerup') clusters.click(pane, plot.pick(done.startX, done.startY), done.add);
-    } else if (done.tool !== 'pan' && plot.trail) {
-      const polygon = [];
-      for (let k = 0; k < plot.trail.length; k += 2) {
-        const p = plot.world(plot.trail[k], plot.trail[k + 1]);
-        polygon.push(p.x, p.y);
-      }
-      const found = plot.grid.inside(polygon, plot.visible);
-      clusters.select(pane, done.add ? [...clusters.pointsOf(pane), ...found] : found);
+    const { moved, add, start } = drag;
+    const { trail } = plot;
+    drag = plot.trail = null;
+    if (!moved && event.type === 'pointerup') state.click(pane, plot.pick(...start), add);
+    if (trail) {
+      const polygon = trail.flatMap((corner) => plot.world(...corner));
+      const found = plot.inside(polygon);
+      state.select(pane, add ? [...state.pointsOf(pane), ...found] : found);
     }
-    plot.trail = null;
     plot.redraw(false);
   };
   canvas.addEventListener('pointerup', end);
   canvas.addEventListener('pointercancel', end);
-  canvas.addEventListener('pointerleave', () => {
-    if (plot.hover >= 0) {
-      plot.hover = -1;
-      plot.redraw(false);
-    }
-    clusters.tip(pane, -1);
-  });
+  canvas.addEventListener('pointerleave', () => hover(-1));
 
   canvas.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !plot.map) return;
-    /** @type {Record<string, () => void>} */
+    /** @type {Record<string, () => unknown>} */
     const keys = {
       ArrowLeft: () => plot.pan(60, 0),
       ArrowRight: () => plot.pan(-60, 0),
@@ -236,15 +230,17 @@ function attach(pane) {
       '=': () => plot.zoom(1.3),
       '-': () => plot.zoom(1 / 1.3),
       0: () => plot.fit(),
+      1: () => (state.tool.value = 'pan'),
+      2: () => (state.tool.value = 'box'),
+      3: () => (state.tool.value = 'lasso'),
+      Escape: state.clear,
     };
-    const act = keys[event.key] || clusters.key(event.key);
-    if (!act) return;
+    if (!keys[event.key]) return;
     event.preventDefault();
-    act();
+    keys[event.key]();
   });
 }
 
-// The tooltip at the pointer: the point's image and its class or number.
 /** Describes a point's colour in words. @param {Answers.Column} column @param {number} i */
 export function valueText(column, i) {
   if (column.codes) {
@@ -255,18 +251,15 @@ export function valueText(column, i) {
   return value == null ? 'not scored' : value.toPrecision(4);
 }
 
-/** @param {any} tip the element: an image and a text @param {HTMLElement} root what it must stay inside of @param
- * {import('./pane.js').Pane} pane @param {number} i the point, or -1 to hide the tip @param {number} x @param {number}
- * y */
-export function showTip(tip, root, pane, i, x, y) {
-  tip.hidden = i < 0;
-  if (i < 0) return;
-  const src = pane.map.thumb(i);
-  const image = tip.querySelector('img');
-  if (image.getAttribute('src') !== src) image.setAttribute('src', src);
-  tip.querySelector('span').textContent = valueText(pane.column, i);
-  const [box, whole] = [pane.host.getBoundingClientRect(), root.getBoundingClientRect()];
+/** The tooltip at the pointer: the point's image and its class or number.
+ * @param {{root: HTMLElement}} props what it must stay inside of */
+export function Tip({ root }) {
+  if (!state.tip.value) return null;
+  const { pane, i, x, y } = state.tip.value;
+  const [box, whole] = [pane.plot.host, root].map((element) => element.getBoundingClientRect());
   const left = box.left - whole.left + x;
-  tip.style.left = `${left + (left + 150 > whole.width ? -126 : 18)}px`;
-  tip.style.top = `${Math.min(Math.max(box.top - whole.top + y - 40, 0), whole.height - 140)}px`;
+  const top = clamp(box.top - whole.top + y - 40, 0, whole.height - 140);
+  return html`<div class="tip" style="left:${left + (left + 150 > whole.width ? -126 : 18)}px;top:${top}px">
+    <img src=".${pane.map.thumb(i)}" alt="" width="96" height="96" /><span>${valueText(pane.column, i)}</span>
+  </div>`;
 }

@@ -1,67 +1,74 @@
 // The panels next to a map: the legend with its switches, and the separation of the classes in feature space.
+import { useSignal } from '@preact/signals';
 import { fixed } from '../../../static/format.js';
 import { button, html } from '../../../static/view.js';
-import { css, rampCss } from './palette.js';
+import { css, NONE, rampCss } from './palette.js';
+import { alone, colour, current, hidden, scoresOf, toggle } from './state.js';
 
-/** @typedef {{clusters: import('../clusters.js').ClusterView}} Props */
-
-/** A labelled list to choose from. @param {string} title @param {string} name @param {string | null} value
- * @param {[string, string][]} choices values and their words @param {(value: string) => void} choose */
-function menu(title, name, value, choices, choose) {
-  const chosen = (/** @type {any} */ event) => choose(event.target.value);
+/** A labelled list to choose from. @param {{title: string, name: string, choices: [value: string, words: string][],
+ * value?: string | null, choose?: (value: string) => void, help?: string, off?: string[]}} props
+ * off: values that cannot be chosen */
+export function Menu({ title, name, value, choices, choose, help, off = [] }) {
+  const chosen = (/** @type {any} */ event) => choose?.(event.target.value);
   return html`<label>
-    ${title}<select class=${name} aria-label=${title} value=${value} onChange=${chosen}>
-      ${choices.map(([key, words]) => html`<option value=${key}>${words}</option>`)}
+    ${title}<select class=${name} name=${name} aria-label=${title} title=${help} value=${value} onChange=${chosen}>
+      ${choices.map(([key, words]) => html`<option value=${key} disabled=${off.includes(key)}>${words}</option>`)}
     </select>
   </label>`;
 }
 
-/** What the colours mean, the counts, and switches to hide, show and isolate. @param {Props} props */
-export function Legend({ clusters }) {
-  clusters.changed.value;
-  const { map, columns, column, fit, plot } = clusters.pane;
-  if (!map) return null;
-  const { table = [], counts = [], low, high, unknown = 0 } = plot.colouring || {};
+/** What the colours mean, the counts, and switches to hide, show and isolate. */
+export function Legend() {
+  const { opened } = current.value;
+  if (!opened.value) return null;
+  const { map, columns, fit } = opened.value;
+  const { column, colouring } = current.value;
+  const { table = [], counts = [], low, high, unknown = 0 } = colouring.value;
   const { names = [] } = column;
-  const hidden = clusters.hidden.get(column.name) || new Set();
-  /** One line: a switch with colour, name and count, and further elements. */
-  const entry = (
-    /** @type {string} */ name,
-    /** @type {string} */ label,
-    /** @type {string} */ colour,
-    /** @type {number} */ count,
-    more = '',
-  ) => html`<div class="entry${hidden.has(name) ? ' off' : ''}">
-    <button type="button" class="toggle" aria-pressed=${!hidden.has(name)}
-      aria-label="${hidden.has(name) ? 'Show' : 'Hide'} ${label}"
-      onClick=${() => clusters.toggle(column.name, name)}>
-      <i style="background:${colour}" /><span class="name">${label}</span>
-      <span class="num count">${count.toLocaleString('en')}</span>
-    </button>
-    ${more}
-  </div>`;
   const category = (/** @type {string} */ name, /** @type {number} */ c) => {
     const label = name === '\u2013' ? 'none' : name;
     const look = { class: 'alone', 'aria-label': `Only ${label}`, title: 'Show only this' };
-    const only = button('only', () => clusters.alone(column.name, name, names), look);
-    return entry(name, label, css(table[c]), counts[c], only);
+    return html`<${Entry} column=${column.name} name=${name} label=${label} colour=${css(table[c])} count=${counts[c]}>
+      ${button('only', () => alone(column.name, name, names), look)}
+    <//>`;
   };
   const end = (/** @type {number | undefined} */ v) =>
     v === undefined || !Number.isFinite(v) ? '\u2013' : Math.abs(v) >= 100 ? v.toFixed(0) : v.toPrecision(3);
-  const choices = [...columns.values()].map((c) => /** @type {[string, string]} */ ([c.name, c.title]));
-  const fits = map.fits.map((f) => /** @type {[string, string]} */ ([f.id, f.name]));
   return html`
-    ${menu('Colour by', 'colour', column.name, choices, (name) => clusters.colourBy(name))}
-    ${fits.length > 0 && menu('Scores from', 'fit', fit, fits, (run) => clusters.scoresOf(run))}
+    <${Menu} title="Colour by" name="colour" value=${column.name}
+      choices=${Array.from(columns.values(), (c) => [c.name, c.title])}
+      choose=${(/** @type {string} */ name) => (colour.value = name)} />
+    ${
+      map.fits.length > 0 &&
+      html`<${Menu} title="Scores from" name="fit" value=${fit} choices=${map.fits.map((f) => [f.id, f.name])}
+        choose=${scoresOf} />`
+    }
     <div class="entries">
       ${
         column.codes
           ? names.map(category)
           : html`<div class="ramp" style="background:${rampCss()}" />
             <div class="ends num"><span>${end(low)}</span><span>${end(high)}</span></div>
-            ${unknown > 0 && entry('unknown', 'not scored', '#4d5864', unknown)}`
+            ${
+              unknown > 0 &&
+              html`<${Entry} column=${column.name} name="unknown" label="not scored" colour=${NONE} count=${unknown} />`
+            }`
       }
     </div>`;
+}
+
+/** A switch with colour, name and count. @param {{column: string, name: string, label: string, colour: string,
+ * count: number, children?: any}} props */
+function Entry({ column, name, label, colour, count, children }) {
+  const off = hidden.value[column]?.includes(name);
+  return html`<div class="entry ${off ? 'off' : ''}">
+    <button type="button" class="toggle" aria-pressed=${!off} aria-label="${off ? 'Show' : 'Hide'} ${label}"
+      onClick=${() => toggle(column, name)}>
+      <i style="background:${colour}" /><span class="name">${label}</span>
+      <span class="num count">${count.toLocaleString('en')}</span>
+    </button>
+    ${children}
+  </div>`;
 }
 
 /** @typedef {[key: string, title: string, help: string, range: [number, number] | null]} Row */
@@ -110,13 +117,13 @@ function Curve({ course, at, range }) {
   </svg>`;
 }
 
-/** The numbers of the current epoch, computed in the original feature space, with their curves. @param {Props} props */
-export function Numbers({ clusters }) {
-  clusters.changed.value;
-  const { pane, numbers } = clusters;
+/** The numbers of the current epoch, computed in the original feature space, with their curves. */
+export function Numbers() {
+  const numbers = useSignal('classes'); // the group shown
+  const pane = current.value;
   if (!pane.map) return null;
   const { epochs } = pane.map.about;
-  const at = pane.epochIndex;
+  const at = pane.epochIndex.value;
   const kinds = Object.keys(epochs[at].numbers);
   const kind = kinds.includes(numbers.value) ? numbers.value : kinds[0];
   const values = epochs[at].numbers[kind] || {};

@@ -2,7 +2,8 @@
 // Written by hand because it was measured to be faster: 5,000 points in about 1 ms on a plain CPU, whereas Gradio's
 // plots give no selection and redraw on the server. `python launch.py bench clusters` measures it.
 import { el } from '../../../static/dom.js';
-import { bounds, Grid } from './grid.js';
+import { clamp } from '../../../static/format.js';
+import { bounds, inside, nearest } from './find.js';
 import { drawOverlay } from './overlay.js';
 import { Painter, radiusFor, shuffled } from './paint.js';
 
@@ -20,7 +21,7 @@ export class Plot {
     this.focus = -1;
     /** @type {number[]} points with a ring */
     this.neighbours = [];
-    /** @type {number[] | null} the lasso or box being drawn, in pixels */
+    /** @type {import('./pane.js').Point[] | null} the lasso or box being drawn */
     this.trail = null;
     this.marks = true;
     this.time = 0;
@@ -41,17 +42,20 @@ export class Plot {
     this.colours = new Uint32Array(0);
     /** @type {Uint8Array} null while nothing is drawn */
     this.visible = /** @type {any} */ (null);
-    /** @type {Uint8Array | null} the points shown in isolation */
-    this.only = null;
     /** @type {import('./palette.js').Colouring | null} */
     this.colouring = null;
     /** @type {number[]} class of each point, if they are coloured by class */
     this.codes = [];
     /** @type {string[]} */
     this.names = [];
-    /** @type {Grid | null} */
-    this.gridded = null;
     new ResizeObserver(() => this.resize()).observe(host);
+  }
+
+  /** Shows nothing. */
+  clear() {
+    this.map = this.visible = /** @type {any} */ (null);
+    this.order = new Int32Array(0);
+    this.redraw();
   }
 
   /** Sets the map; the camera stays if it is the same map. @param {import('./model.js').MapData} map */
@@ -60,9 +64,7 @@ export class Plot {
     this.map = map;
     this.current = new Float32Array(map.n * 2);
     this.order = this.mixed = shuffled(map.n, map.own);
-    this.setSelected([]);
-    this.hover = this.focus = -1;
-    this.neighbours = [];
+    this.hover = -1;
     this.setTime(fresh ? map.epochs - 1 : Math.min(this.time, map.epochs - 1));
     if (fresh) this.fit();
   }
@@ -80,19 +82,21 @@ export class Plot {
       const ease = part * part * (3 - 2 * part);
       for (let i = 0; i < a.length; i += 1) this.current[i] = a[i] + (b[i] - a[i]) * ease;
     }
-    this.gridded = null;
     this.redraw();
   }
 
-  /** @param {import('./palette.js').Colouring} colouring */
-  setColours(colouring) {
+  /** @param {import('./palette.js').Colouring} colouring @param {number[] | null} [only] the points shown in isolation */
+  setColours(colouring, only) {
     const { colours, visible, back } = colouring;
     this.colours = colours;
     this.order = back
       ? Int32Array.from([...this.mixed.filter((i) => back[i]), ...this.mixed.filter((i) => !back[i])])
       : this.mixed;
-    const { only } = this;
-    this.visible = only ? visible.map((v, i) => v & (only?.[i] ?? 0)) : visible;
+    this.visible = visible;
+    if (only) {
+      this.visible = new Uint8Array(visible.length);
+      for (const i of only) this.visible[i] = visible[i];
+    }
     this.colouring = colouring;
     if (this.hover >= 0 && !this.visible[this.hover]) this.hover = -1;
     this.redraw();
@@ -105,9 +109,11 @@ export class Plot {
     this.redraw();
   }
 
-  get grid() {
-    this.gridded ||= new Grid(this.current);
-    return this.gridded;
+  /** @param {number} i the point under the pointer, or -1 */
+  setHover(i) {
+    if (i === this.hover) return;
+    this.hover = i;
+    this.redraw(false);
   }
 
   /** Returns a point's screen pixels, relative to the canvas. @param {number} i */
@@ -115,10 +121,10 @@ export class Plot {
     const { scale, dx, dy } = this.view();
     return { x: this.current[2 * i] * scale + dx, y: -this.current[2 * i + 1] * scale + dy };
   }
-  /** Converts pixels to map units. @param {number} px @param {number} py */
+  /** Converts pixels to map units. @param {number} px @param {number} py @returns {[x: number, y: number]} */
   world(px, py) {
     const { scale, dx, dy } = this.view();
-    return { x: (px - dx) / scale, y: -(py - dy) / scale };
+    return [(px - dx) / scale, -(py - dy) / scale];
   }
   view() {
     const { x, y, scale } = this.camera;
@@ -127,8 +133,11 @@ export class Plot {
   /** Returns the point under the pointer, or -1. @param {number} px @param {number} py */
   pick(px, py, reach = 9) {
     if (!this.map || !this.visible) return -1;
-    const at = this.world(px, py);
-    return this.grid.nearest(at.x, at.y, reach / this.camera.scale, this.visible);
+    return nearest(this.current, this.visible, ...this.world(px, py), reach / this.camera.scale);
+  }
+  /** Returns the visible points inside a polygon. @param {number[]} polygon x, y, x, y, ... in map units */
+  inside(polygon) {
+    return inside(this.current, this.visible, polygon);
   }
 
   // Shows the whole map: the view contains all epochs.
@@ -146,11 +155,11 @@ export class Plot {
   }
   /** @param {number} factor */
   zoom(factor, px = this.width / 2, py = this.height / 2) {
-    const before = this.world(px, py);
-    this.camera.scale = Math.min(Math.max(this.camera.scale * factor, this.home / 4), this.home * 400);
-    const after = this.world(px, py);
-    this.camera.x += before.x - after.x;
-    this.camera.y += before.y - after.y;
+    const [x, y] = this.world(px, py);
+    this.camera.scale = clamp(this.camera.scale * factor, this.home / 4, this.home * 400);
+    const [u, v] = this.world(px, py);
+    this.camera.x += x - u;
+    this.camera.y += y - v;
     this.redraw();
   }
   /** @param {number} dx @param {number} dy */
@@ -185,17 +194,12 @@ export class Plot {
     if (!this.width || !this.painter.pixels.length) return;
     if (this.dirty.points) {
       const n = this.visible?.length || 0;
-      const radius = radiusFor(n) * Math.min(Math.max(Math.sqrt(this.camera.scale / (this.home || 1)), 1), 2);
+      const radius = radiusFor(n) * clamp(Math.sqrt(this.camera.scale / (this.home || 1)), 1, 2);
       this.radius = radius;
-      this.painter.paint(this.visible && this.current, this.view(), {
-        colours: this.colours,
-        visible: this.visible,
-        selected: this.selected.includes(1) ? this.selected : null,
-        radius,
-        order: this.order,
-        rim: n < 8000,
-        shade: n > 20000 ? 0.8 : 1,
-      });
+      const { colours, visible, order } = this;
+      const selected = this.selected.includes(1) ? this.selected : null;
+      const points = { colours, visible, selected, radius, order, rim: n < 8000 };
+      this.painter.paint(this.current, this.view(), points, n > 20000 ? 0.8 : 1);
     }
     drawOverlay(this);
     this.dirty.points = false;
