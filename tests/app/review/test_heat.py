@@ -177,7 +177,7 @@ def test_snap_and_box_are_steps_of_a_drawing_that_clicks_correct(page, page_url)
     enter(page, page_url)
     page.keyboard.press("f")
     page.keyboard.press("b")  # an empty drawing, whatever version was on screen
-    page.evaluate(f"{EDITOR}.clear()")
+    page.locator(".rv-clear").click()
     before = page.evaluate(f"{EDITOR}.history.length")
     box = page.locator(".rv-pane canvas").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] + 400, box["y"])  # the hottest blob, for the pointer is elsewhere
