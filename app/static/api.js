@@ -94,10 +94,10 @@ function query(params) {
 /** Encodes bytes as text. @param {Uint8Array} raw */
 export const base64 = (raw) => btoa(Array.from(raw, (b) => String.fromCharCode(b)).join(''));
 
-/** Splits a buffer with a head: length (uint32), JSON, the rest. @param {ArrayBufferLike} buffer @param {number} [from] */
-export function headed(buffer, from = 0) {
-  const at = from + 4 + new DataView(buffer, from).getUint32(0, true);
-  return { head: JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, from + 4, at - from - 4))), at };
+/** Splits a buffer with a head: length (uint32), JSON, the rest. @param {ArrayBufferLike} buffer */
+export function headed(buffer) {
+  const at = 4 + new DataView(buffer).getUint32(0, true);
+  return { head: JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, at - 4))), at };
 }
 
 /** Returns a token that identifies one call, so that the server stores a repeated one only once. */

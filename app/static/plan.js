@@ -1,7 +1,6 @@
 // The jobs of the open study: a card with its stages, the time left, and suggestions for the meantime.
 import { api, questions } from './api.js';
 import { confirm, orToast } from './dialogs.js';
-import { el } from './dom.js';
 import { seconds } from './format.js';
 import * as store from './store.js';
 import { html, show } from './view.js';
@@ -77,13 +76,6 @@ export function Unscored() {
   return first < 0
     ? 'No run has scored this study yet. “Look” in the Study tab takes about a minute.'
     : `Not scored yet: the first scores are being made, ${about(left)} left. The images can be read without them.`;
-}
-
-/** The message for a study without scores: when they will be ready, or how to get them. */
-export function unscored() {
-  const said = el('p', { class: 'dim unscored', role: 'status' });
-  show(said, Unscored);
-  return said;
 }
 
 /** Says whether a job is waiting or running. @param {string | null | undefined} status */

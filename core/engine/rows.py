@@ -123,6 +123,7 @@ def rows_of(array: Rows, index: np.ndarray) -> np.ndarray:
         view = array.within(first, stop) if isinstance(array, Joined) else array[first:stop]
         if view is not None:
             return view
-    if len(index) * array.dtype.itemsize * int(np.prod(array.shape[1:])) <= AT_ONCE:
+    row = np.dtype(getattr(array, "dtype", np.float32)).itemsize * int(np.prod(array.shape[1:]))
+    if len(index) * row <= AT_ONCE:
         return array[index]
     return cast(np.ndarray, Some(array, index))

@@ -144,6 +144,13 @@ def _short_streams() -> None:
     _changes.LIFE = 0.0
 
 
+@pytest.fixture(autouse=True)
+def _no_worker(request) -> None:
+    """In access/ and routes/ jobs are queued and never run."""
+    if request.path.parent.name in ("access", "routes"):
+        request.getfixturevalue("no_worker")
+
+
 @pytest.fixture(scope="session")
 def own_home(tmp_path_factory):
     """own_home("sizes") -> the home of one module's tests: it holds the study `small`, imported, and nothing else."""

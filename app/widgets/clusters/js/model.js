@@ -75,7 +75,7 @@ function idOf(text) {
 
 /** Fetches the sets of new images on the map `base`, with their positions, and the projections in progress.
  * @param {`/api/clusters/maps/${string}`} base */
-export async function loadSets(base) {
+async function loadSets(base) {
   const { sets } = await api(`${base}/placed`);
   const whole = async (/** @type {Answers.Projection} */ set) => {
     const answer = await fetched(`${base}/placed/${set.key}/coords`);

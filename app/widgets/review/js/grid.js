@@ -138,11 +138,6 @@ export class Grid {
     this.draw();
   }
 
-  /** Shows tags that have changed. @param {number[]} _cases */
-  retagged(_cases) {
-    if (this.on) this.draw();
-  }
-
   /** Draws the visible tiles; above them the cursor's position, and the number of selected cases and their tags. */
   draw() {
     const { at, box, pages, review, selection } = this;

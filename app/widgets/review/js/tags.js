@@ -2,7 +2,7 @@
 // like the imported mask, until the reader has decided.
 import { api } from '../../../static/api.js';
 import { orToast } from '../../../static/dialogs.js';
-import { el, fill, onEnter } from '../../../static/dom.js';
+import { fill, onEnter } from '../../../static/dom.js';
 import { dom } from '../../../static/view.js';
 
 /** @typedef {{id: number, tags?: string[], kinds?: string[]}} Tagged */
@@ -12,14 +12,6 @@ import { dom } from '../../../static/view.js';
 export function tagsOf({ show, revealed }, one, decided) {
   const open = decided || show.truth || revealed.has(one.id);
   return (one.tags || []).filter((tag) => open || !one.kinds?.includes(tag));
-}
-
-/** Shows the first `most` tags, and the number of others. @param {string[]} tags @param {number} most */
-export function chips(tags, most) {
-  if (!tags.length) return null;
-  const rest = tags.length > most ? [`+${tags.length - most}`] : [];
-  const shown = [...tags.slice(0, most), ...rest].map((tag) => el('span', { class: 'rv-tag' }, tag));
-  return el('span', { class: 'rv-tags', title: `Tags: ${tags.join(', ')}` }, shown);
 }
 
 /** Adds a tag to cases or removes it, and updates the list, the grid and the case on screen.
@@ -40,7 +32,7 @@ export async function tagCases(review, cases, tag, remove) {
     renew(review.grid.pages.find(id));
     if (review.list.rows.has(id)) review.list.renew(id);
   }
-  review.grid.retagged(cases);
+  if (review.grid.on) review.grid.draw();
   review.overview.load();
   review.redraw();
   return answer;
