@@ -70,7 +70,7 @@ export async function mount(root, studio) {
     const { strong, config } = room.settings.value;
     latest[strong] = config;
     if (strong === shown) {
-      if (!presets.same(form.values, config)) form.set(config); // not while a control of it is moved
+      if (!presets.same(form.values.peek(), config)) form.set(config); // not while a control of it is moved
       return;
     }
     form = new Form(forms.strong[strong].form, config, () => room.put({ strong, config: form.get() }), { open: 2 });

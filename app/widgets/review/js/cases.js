@@ -37,7 +37,7 @@ export class CaseLoader {
     if (review.detail?.id !== detail.id) {
       review.editor.close();
       review.editor.tool = null;
-      review.nearest = null;
+      review.put({ nearest: null });
       review.ruler.clear();
       review.place.clear();
       review.view.turn = UPRIGHT;
@@ -45,18 +45,18 @@ export class CaseLoader {
     }
     const waits = masksWait(review, detail);
     const shown = { detail, picture, roi, lesion, maskId: mask?.id || null, waits };
-    Object.assign(review, shown, { other: null, otherId: null, coming: false });
+    review.put({ ...shown, other: null, otherId: null, coming: false });
     shownCase.value = review.grid.on ? null : detail.id;
     review.display.dress({ heat, second });
     if (draft && !review.editor.mask) review.editor.reopen(draft);
     if (picture) review.view.setImage(picture.w, picture.h);
-    review.since = performance.now();
+    review.put({ since: performance.now() });
     review.display.newRange();
     review.threshold.settle();
     review.list.mark();
     review.redraw();
     await new Promise((done) => requestAnimationFrame(done));
-    review.shownAt = performance.now();
+    review.put({ shownAt: performance.now() });
     this.prefetch(ahead);
     prepare([detail.id, ...ahead.map((next) => next.id)]);
     this.fetchNearest();
@@ -106,7 +106,7 @@ export class CaseLoader {
     const { review } = this;
     const { detail, run } = review;
     if (!review.show.nearest || !detail || detail.blind || !run || review.nearest?.of === `${detail.id}/${run}`) return;
-    review.nearest = null;
+    review.put({ nearest: null });
     const stale = () => review.detail?.id !== detail.id || review.run !== run;
     const found = await get(`/api/case/${detail.id}/nearest`, { run });
     if (stale()) return;
@@ -115,7 +115,7 @@ export class CaseLoader {
     if (!first) return review.say('The study has no normal training images.');
     const picture = await layers.pictures.get(`${first.id}/${first.v}`, first).catch(() => null);
     if (stale() || !picture) return;
-    review.nearest = { ...first, of: `${detail.id}/${run}`, picture };
+    review.put({ nearest: { ...first, of: `${detail.id}/${run}`, picture } });
     review.redraw();
   }
 }

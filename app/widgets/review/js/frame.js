@@ -30,7 +30,7 @@ export function frame(review, keys) {
   const buttons = finderOfAll($('.rv-decide'))('[data-act]');
   const layouts = choice($('.rv-layouts'), (key) => review.display.setLayout(key));
   judge.onclick = () => {
-    review.adjudicating = !review.adjudicating;
+    review.put({ adjudicating: !review.adjudicating });
     review.redraw();
   };
   rating.oninput = () => (rated.textContent = rating.value);
@@ -88,7 +88,7 @@ export function frame(review, keys) {
 
   /** Arranges the panes anew. @param {string[]} kinds */
   function arrange(kinds) {
-    review.panes = kinds.map(pane);
+    review.put({ panes: kinds.map(pane) });
     panes.replaceChildren(...review.panes.map((p) => el('div', { class: 'rv-pane' }, p.canvas, p.caption)));
     sized();
   }
@@ -142,11 +142,12 @@ export function frame(review, keys) {
     drafted.hidden = !detail || !review.drafts.cases.has(detail.id);
     decisionBar(last);
   });
-  review.painted = () => {
+  const painted = () => {
     const words = inWords(review.view.turn);
     turned.hidden = !words;
     if (turned.textContent !== words) turned.textContent = words;
     const scale = Math.round(100 * review.view.scale * (devicePixelRatio || 1));
     $('.rv-zoom').textContent = review.picture ? `${scale} %` : '';
   };
+  review.put({ painted });
 }

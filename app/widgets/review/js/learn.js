@@ -142,7 +142,7 @@ async function open(review) {
   const read = async (run, beside, id = review.detail?.id) => {
     dialog.close();
     await renew(review);
-    review.beside = beside ? run.base : null;
+    review.put({ beside: beside ? run.base : null });
     await review.useRun(run.id);
     if (beside) await review.display.setLayout('compare');
     if (id && id !== review.detail?.id) await review.goTo(id);
@@ -223,10 +223,11 @@ export function learnOffer(review) {
       line(run.id, el('b', {}, run.headline), compare);
     }
   };
-  review.marked = () => {
+  const marked = () => {
     clearTimeout(due);
     due = setTimeout(look, 500);
   };
+  review.put({ marked });
   review.$('.rv-learn-open').onclick = show;
 }
 
