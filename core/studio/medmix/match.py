@@ -128,7 +128,7 @@ def begin(store: Store, asked: Asked, start: bool = True) -> dict[str, Any]:
     def chain() -> list[dict[str, Any]]:
         going = "status IN ('queued', 'running') AND json_extract(chain, '$[0].step') = 'match'"
         limits.demand_rows(store, "search", "jobs", going, [])
-        old = "SELECT id FROM matches WHERE study = ? ORDER BY created DESC LIMIT -1 OFFSET ?"
+        old = "SELECT id FROM matches WHERE study = ? ORDER BY created DESC, rowid DESC LIMIT -1 OFFSET ?"
         store.execute(f"DELETE FROM matches WHERE id IN ({old})", [asked.study, KEPT - 1])
         match = secrets.token_hex(6)
         row = {"id": match, "study": asked.study, "created": now(), "asked": json.dumps(asdict(asked))}
@@ -158,7 +158,7 @@ def get(store: Store, match: str) -> dict[str, Any]:
 
 def latest(store: Store, study: str) -> str | None:
     """Returns the id of the study's newest search, or None."""
-    row = store.one("SELECT id FROM matches WHERE study = ? ORDER BY created DESC LIMIT 1", [study])
+    row = store.one("SELECT id FROM matches WHERE study = ? ORDER BY created DESC, rowid DESC LIMIT 1", [study])
     return row["id"] if row else None
 
 
