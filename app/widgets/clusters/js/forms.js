@@ -82,7 +82,7 @@ export function MapForm() {
   </label>`;
   return html`<h2>New map</h2>
     <${Menu} title="Encoder" name="run" value=${run?.id} help=${run?.name} choose=${put('run')}
-      choices=${runs.map((r) => [r.id, title(r)])} />
+      choices=${runs.length ? runs.map((r) => [r.id, title(r)]) : [['', 'none yet']]} />
     <div class="row">
       <${Menu} title="Method" name="method" value=${method} choices=${Object.entries(METHODS)} choose=${put('method')} />
       <${Menu} title="Epochs" name="epochs" value=${when} choices=${ways} choose=${put('epochs')} />
