@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_030,
     "core/studio/trials": 1_620,
 }
-WHOLE = {"Python": 59_410, "files": 338, "script": 14_000, "tests": 42_950, "benches": 8_390}
+WHOLE = {"Python": 59_410, "files": 338, "script": 14_000, "tests": 42_950, "benches": 8_400}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

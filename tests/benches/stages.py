@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import cv2
 
 from core.studio.programs.studio import Studio
+from core.studio.training.estimate import first_look
 from tests.benches import ROOT, bench
 from tests.benches._server import memory_mb
 
@@ -28,8 +30,9 @@ def stages(quick: bool = False, device: str = "auto", data: str = "", only: tupl
     need comes with them. Each verb is a process, and its start counts.
 
     "stages": {stage: {"seconds" by the clock, "cpu_seconds" of all processes that work on the home, "peak_mib" of the
-    largest of them}}, in their order, on Linux; of learning also "first_seconds", until there is a first result, before
-    the encoder is fine-tuned. "load": what else the machine did at the start and at the end.
+    largest of them}}, in their order, on Linux; of the look also "promised_seconds", as the page says before it; of
+    learning "first_seconds", until there is a first result, before the encoder is fine-tuned. "load": what else the
+    machine did at the start and at the end.
     """
     if not data:
         raise ValueError("the stages are measured on real images: give --data FOLDER")
@@ -60,7 +63,10 @@ def stages(quick: bool = False, device: str = "auto", data: str = "", only: tupl
 
         verb("import", "study", "import", STUDY, str(Path(data).absolute()))
         if not only or "look" in only:
+            with contextlib.closing(Studio(name)) as studio:
+                promised = first_look(studio.store, STUDY)
             verb("look", "look", STUDY)
+            found["look"]["promised_seconds"] = promised
         if not only or set(only) & {"pretrain", "fit and score", "evaluate", "learn"}:
             encoder = verb("pretrain", "pretrain", STUDY, *(("--set", "steps=4") if quick else ()))
             fit = verb("fit and score", "fit", encoder, "--score", *(("--detector", "padim") if quick else ()))

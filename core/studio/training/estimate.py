@@ -13,11 +13,12 @@ from core.engine.objectives.config import PretrainConfig
 from core.studio.db.store import NotFound, Store
 from core.studio.jobs import times
 from core.studio.runs import records as runs
+from core.studio.runs.sides import SIZE, side_for
 
 SEEN = 0.03  # share of a step after which the estimate uses the step's speed instead of the usual work
 TIMED = 2.0  # seconds; shorter steps are not used to measure the machine's speed
 _FIT = {"lesion-head": 150.0, "igd": 60.0, "padim": 6.0}  # seconds of a fit with the quick presets; others read images
-_IMAGE = 0.05  # seconds to read an image of 224 x 224 and to fit or score it
+_IMAGE = 0.02  # seconds to read an image of SIZE x SIZE pixels and to fit or score it
 
 
 def usual(store: Store, step: str, run: dict | None, args: dict) -> float:
@@ -51,7 +52,7 @@ def _fit(store: Store, run: dict, args: dict) -> float:
 
 
 def _map(store: Store, run: dict, args: dict) -> float:
-    return 10.0 + 5.0 * max(len(args.get("config", {}).get("epochs") or [1]), 1)
+    return 5.0 * max(len(args.get("config", {}).get("epochs") or [1]), 1)
 
 
 _WORK: dict[str, Callable[[Store, dict, dict], float]] = {
@@ -59,7 +60,7 @@ _WORK: dict[str, Callable[[Store, dict, dict], float]] = {
     "fit": _fit,
     "weights": lambda store, run, args: (_train if run["kind"] == "pretrain" else _fit)(store, run, args),
     "score": lambda store, run, args: 2.0 + _IMAGE * _cases(store, run, "holdout", "test"),
-    "evaluate": lambda store, run, args: 2.0 + 0.05 * _cases(store, run, "test"),
+    "evaluate": lambda store, run, args: 2.0 + 0.015 * _cases(store, run, "test"),
     "embed": _map,
 }
 
@@ -108,4 +109,5 @@ def first_look(store: Store, study: str) -> float:
     counted = store.query("SELECT split, count(*) AS n FROM cases WHERE study = ? GROUP BY split", [study])
     images = sum(row["n"] for row in counted)
     tests = sum(row["n"] for row in counted if row["split"] == "test")
-    return round(Estimate(store).slower * (10.0 + _IMAGE * (images + tests)), 1)
+    larger = (side_for(store, study) / SIZE) ** 2
+    return round(Estimate(store).slower * (11.0 + _IMAGE * larger * (images + tests)), 1)
