@@ -66,6 +66,10 @@ RECIPES: dict[str, PretrainConfig | None] = {
     "paste varied": _ALL.replace(medmix=_MEDMIX["varied"]),
     "paste large": _ALL.replace(medmix=_MEDMIX["large"]),
     "paste lesions": _ALL.replace(medmix=_MEDMIX["lesions"]),
+    # Lesions keep the colours of the image that they are cut from, as `quick` pasted them before they were mended.
+    "foreign colours": PRETRAIN_PRESETS["sphere"].replace(
+        **{"medmix.match": (0.0, 0.0), "medmix.jitter": (0.4, 0.4, 0.4, 0.1)}
+    ),
 }
 
 
