@@ -37,9 +37,9 @@ export const askFirst = (known) => (first = known);
  * @param {string} path @param {unknown} [body] @param {RequestInit} [options] @returns {Promise<Response>} */
 export async function fetched(path, body, options = {}) {
   const raw = body instanceof Blob || body instanceof Uint8Array;
-  const json = { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } };
+  const json = () => ({ body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } });
   /** @type {any} */
-  const init = body === undefined ? options : { method: 'POST', ...(raw ? { body } : json), ...options };
+  const init = body === undefined ? options : { method: 'POST', ...(raw ? { body } : json()), ...options };
   if (!init.method && !path.startsWith('/api/status')) {
     await first;
     const [place] = path.split('?');
