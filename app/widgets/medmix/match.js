@@ -8,7 +8,7 @@ import { tidy } from '../../static/fields.js';
 import { fixed, plural } from '../../static/format.js';
 import { underWay } from '../../static/plan.js';
 import { study } from '../../static/store.js';
-import { button, html } from '../../static/view.js';
+import { button, given, html } from '../../static/view.js';
 import { grids } from './grid.js';
 import { Curves, Missed } from './measured.js';
 import { outline, pictureOf } from './outline.js';
@@ -182,7 +182,7 @@ function Choice({ offered: { lesions, most } }) {
     </div>
     <div class="row">
       <label>Search for<input type="number" min="5" max="3600" aria-label="Seconds to search" value=${seconds}
-        onInput=${(/** @type {any} */ event) => setSeconds(event.target.value)} />s</label>
+        onInput=${given(setSeconds)} />s</label>
       ${button('Match', () => orToast(begin(Number(seconds))), { class: 'main', disabled: !chosen.value.size })}
     </div>`;
 }

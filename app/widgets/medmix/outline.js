@@ -5,7 +5,7 @@ import { api } from '../../static/api.js';
 import { orToast, sheet } from '../../static/dialogs.js';
 import { el } from '../../static/dom.js';
 import { clamp } from '../../static/format.js';
-import { button, html, show } from '../../static/view.js';
+import { button, choices, given, html, show } from '../../static/view.js';
 import { own } from './scene.js';
 
 /** @typedef {[number, number]} Point x and y as fractions of the image's width and height */
@@ -82,8 +82,8 @@ function Outline({ use, close }) {
     words.value = found ? 'Found. Drag another box to try again.' : 'Not found: draw the outline by hand.';
     line.value = /** @type {Point[]} */ (found?.outline || []);
   };
-  const change = (/** @type {any} */ event) => {
-    file.value = event.target.value;
+  const change = (/** @type {string} */ name) => {
+    file.value = name;
     line.value = [];
     words.value = DRAG;
   };
@@ -96,13 +96,12 @@ function Outline({ use, close }) {
     <div class="row">
       ${
         files.length > 1 &&
-        html`<select aria-label="Image" onChange=${change}>
-          ${files.map((name) => html`<option>${name}</option>`)}
+        html`<select aria-label="Image" onChange=${given(change)}>
+          ${choices(files.map((name) => [name, name]))}
         </select>`
       }
-      <select aria-label="How to outline" onChange=${(/** @type {any} */ event) => (way.value = event.target.value)}>
-        <option value="box">Box: finds the lesion inside</option>
-        <option value="hand">Freehand outline</option>
+      <select aria-label="How to outline" onChange=${given((to) => (way.value = to))}>
+        ${choices(Object.entries({ box: 'Box: finds the lesion inside', hand: 'Freehand outline' }))}
       </select>
     </div>
     <div class="canvas">

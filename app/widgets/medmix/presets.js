@@ -4,7 +4,7 @@ import { computed, signal } from '@preact/signals';
 import { api, fetched } from '../../static/api.js';
 import { ask, confirm, toast } from '../../static/dialogs.js';
 import { download } from '../../static/dom.js';
-import { button, html } from '../../static/view.js';
+import { button, choices, given, html } from '../../static/view.js';
 import { fetchGrid } from './grid.js';
 import { patchOf } from './outline.js';
 import { put, scene, settings, weakConfig } from './scene.js';
@@ -110,15 +110,13 @@ export const beside = signal(
 export function Beside() {
   const names = fitting.value.map(label);
   const title = beside.value?.title || '';
-  const choose = (/** @type {any} */ { target: { value } }) => {
+  const choose = (/** @type {string} */ value) => {
     const { strong, config } = fitting.value.find((p) => label(p) === value) || settings.value;
     const kept = { strong, config, weak_config: weakConfig.value };
     beside.value = value ? { ...kept, title: value === 'now' ? 'copy' : value } : null;
   };
-  return html`<select class="beside-choice" aria-label="Compare with" onChange=${choose}
+  return html`<select class="beside-choice" aria-label="Compare with" onChange=${given(choose)}
     value=${title && !names.includes(title) ? 'now' : title}>
-    <option value="">nothing</option>
-    <option value="now">a copy of these settings</option>
-    ${names.map((name) => html`<option value=${name}>${name}</option>`)}
+    ${choices([['', 'nothing'], ['now', 'a copy of these settings'], ...names.map((name) => [name, name])])}
   </select>`;
 }

@@ -1,5 +1,5 @@
-// What the MedMix tab shows, as signals: the settings, the samples, the reader's own images, what lies beside the
-// picture. The picture follows them.
+// What the MedMix tab shows, as signals: the settings, the samples, the reader's own images, the panel next
+// to the picture. The picture follows them.
 import { computed, signal } from '@preact/signals';
 import { study } from '../../static/store.js';
 

@@ -2,7 +2,7 @@
 import { batch, computed, effect, signal } from '@preact/signals';
 import { finder } from '../../../static/dom.js';
 import { clamp } from '../../../static/format.js';
-import { button, html, show } from '../../../static/view.js';
+import { button, choices, given, html, show } from '../../../static/view.js';
 import { loadColumns, loadMap, titleOf } from './model.js';
 import { colouring } from './palette.js';
 import { Plot } from './plot.js';
@@ -130,9 +130,9 @@ export class Pane {
 
 /** The choice of the map. @param {{pane: Pane}} props */
 function Pick({ pane }) {
-  const choose = (/** @type {any} */ event) => state.open(pane, event.target.value);
+  const choose = given((key) => state.open(pane, key));
   return html`<select class="which" aria-label="Map ${pane.number}" value=${pane.map?.key} onChange=${choose}>
-    ${state.ready.value.map((m) => html`<option value=${m.key}>${titleOf({ ...m, count: m.points })}</option>`)}
+    ${choices(state.ready.value.map((m) => [m.key, titleOf({ ...m, count: m.points })]))}
   </select>`;
 }
 
@@ -144,8 +144,8 @@ function Scrubber({ pane }) {
   return html`<div class="scrubber">
     ${button(sign, () => pane.toggle(), { class: 'play', 'aria-label': words })}
     <input type="range" max=${map.epochs - 1} step="0.01" value=${time} aria-label="Epoch of map ${pane.number}"
-      onInput=${(/** @type {any} */ event) => pane.seek(+event.target.value, true)}
-      onChange=${(/** @type {any} */ event) => pane.seek(Math.round(event.target.value))} />
+      onInput=${given((at) => pane.seek(Number(at), true))}
+      onChange=${given((at) => pane.seek(Math.round(Number(at))))} />
     <span class="num epoch">epoch ${pane.epoch}</span>
   </div>`;
 }

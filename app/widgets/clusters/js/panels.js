@@ -1,7 +1,7 @@
 // The panels next to a map: the legend with its switches, and the separation of the classes in feature space.
 import { useSignal } from '@preact/signals';
 import { fixed } from '../../../static/format.js';
-import { button, html } from '../../../static/view.js';
+import { button, given, html } from '../../../static/view.js';
 import { css, NONE, rampCss } from './palette.js';
 import { alone, colour, current, hidden, scoresOf, toggle } from './state.js';
 
@@ -9,7 +9,7 @@ import { alone, colour, current, hidden, scoresOf, toggle } from './state.js';
  * value?: string | null, choose?: (value: string) => void, help?: string, off?: string[]}} props
  * off: values that cannot be chosen */
 export function Menu({ title, name, value, choices, choose, help, off = [] }) {
-  const chosen = (/** @type {any} */ event) => choose?.(event.target.value);
+  const chosen = given((to) => choose?.(to));
   return html`<label>
     ${title}<select class=${name} name=${name} aria-label=${title} title=${help} value=${value} onChange=${chosen}>
       ${choices.map(([key, words]) => html`<option value=${key} disabled=${off.includes(key)}>${words}</option>`)}

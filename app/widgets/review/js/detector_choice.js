@@ -2,7 +2,7 @@
 import { day } from '../../../static/format.js';
 import { Unscored } from '../../../static/plan.js';
 import { reading } from '../../../static/store.js';
-import { button, html } from '../../../static/view.js';
+import { button, choices, given, html } from '../../../static/view.js';
 
 /** The buttons of the detectors, and a menu of older runs. @param {{review: ReviewView}} props */
 export function Detectors({ review }) {
@@ -15,14 +15,13 @@ export function Detectors({ review }) {
   const press = (/** @type {Answers.ScoredRun} */ { id, title, name }) =>
     button(title, () => review.useRun(id), { title: `${name} (${id})`, 'aria-pressed': id === review.run });
   const words = (/** @type {Answers.ScoredRun} */ r) => `${r.name} · ${r.encoder || ''} · ${day(r.created)}`;
-  const pick = (/** @type {any} */ { target }) => target.value && review.useRun(target.value);
+  const pick = given((id) => id && review.useRun(id));
   return html`${first.map(press)}
     ${
       rest.length > 0 &&
       html`<select aria-label="Another run" title="Another run" onChange=${pick}
         value=${rest.find((r) => r.id === review.run)?.id || ''}>
-        <option value="">…</option>
-        ${rest.map((r) => html`<option value=${r.id}>${words(r)}</option>`)}
+        ${choices([['', '…'], ...rest.map((r) => [r.id, words(r)])])}
       </select>`
     }`;
 }

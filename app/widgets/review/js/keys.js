@@ -191,7 +191,7 @@ export function helpSheet(review, keys) {
   return {
     element: sheet,
     open() {
-      show(rows, Rows, { own: keys.own }); // drawn anew if the settings have been read again
+      show(rows, Rows, { own: keys.own }); // drawn again once the settings have been read again
       if (!sheet.open) sheet.showModal();
     },
   };
