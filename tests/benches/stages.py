@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -63,7 +62,7 @@ def stages(quick: bool = False, device: str = "auto", data: str = "", only: tupl
 
         verb("import", "study", "import", STUDY, str(Path(data).absolute()))
         if not only or "look" in only:
-            with contextlib.closing(Studio(name)) as studio:
+            with Studio(name) as studio:
                 promised = first_look(studio.store, STUDY)
             verb("look", "look", STUDY)
             found["look"]["promised_seconds"] = promised

@@ -29,7 +29,7 @@ SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", "
 _GREY16 = ("I;16", "I;16B", "I;16L", "I", "F")
 
 
-class Room:
+class Budget:
     """Limits the total amount in use to `budget`: requests wait in order of arrival, unless at most `small`."""
 
     def __init__(self, budget: int, small: int = 0):
@@ -58,7 +58,7 @@ class Room:
                 self._changed.notify_all()
 
 
-DECODING = Room(160_000_000, small=4_000_000)  # pixels: one of the largest images, or several smaller ones
+DECODING = Budget(160_000_000, small=4_000_000)  # pixels: one of the largest images, or several smaller ones
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,7 @@ def test_large_images_are_decoded_one_after_the_other(node, tmp_path, monkeypatc
         finally:
             at_work.pop()
 
-    monkeypatch.setattr(decode, "DECODING", decode.Room(24 * 32, small=0))
+    monkeypatch.setattr(decode, "DECODING", decode.Budget(24 * 32, small=0))
     monkeypatch.setattr(decode.dicom_pixels, "read_display", counted)
 
     def send(i: int) -> int:
