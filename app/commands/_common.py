@@ -103,10 +103,14 @@ def option_flags(kind: Any, *names: str) -> Argument:
 
 
 def open_store(args):
-    """Opens the store of the home that --home names."""
+    """Opens the store of the home that --home names. Raises ValueError if --device is not available."""
     from core.studio.db import opening
     from core.studio.db.home import Home
 
+    if args.device not in ("auto", "cpu"):  # they always are, and loading torch takes a second
+        from core.engine.tensors import pick_device
+
+        pick_device(args.device)
     return opening.open(Home.at(args.home))
 
 
@@ -162,18 +166,26 @@ def progress(args, title: str) -> Iterator[Callable[..., None]]:
         yield lambda done, total, note="": bar.update(task, completed=done, total=max(total, 1e-9), note=note)
 
 
-def follow(args, store, job: int, title: str) -> dict:
-    """Waits for a job, drawing a bar; returns its row. Raises UserError (status 1) if it fails or Ctrl-C pauses it."""
+def follow(args, store, job: int, title: str, until: str = "", beside: Callable[[Callable], None] | None = None):
+    """Waits for a job, or until its step `until` has begun, drawing a bar; returns its row.
+
+    beside: work of this process meanwhile, called with the bar's function. Raises UserError (status 1) if the job fails
+    or Ctrl-C pauses it.
+    """
     from core.studio.jobs import queue as jobs
 
     jobs.ensure_worker(store)
     with progress(args, title) as show:
         try:
+            if beside is not None:
+                beside(show)
             while True:
                 row = jobs.get_job(store, job)
                 show(row["progress"], 1.0, row["message"])
                 if row["status"] not in ("queued", "running"):
                     break
+                if row["step"] == until:
+                    return row
                 time.sleep(0.2)
                 jobs.reap(store)
         except KeyboardInterrupt:

@@ -32,12 +32,10 @@ NUMBERS = ("silhouette", "davies_bouldin", "knn_purity", "knn_chance", "between_
 )
 def run(args) -> int:
     """Map an encoder's features: t-SNE, UMAP or PCA, as a figure or a table."""
-    from core.engine.tensors import pick_device
     from core.studio.clusters import explore, figure, library
     from core.studio.clusters.points import chosen
     from core.studio.runs.weights import encoder_run
 
-    pick_device(args.device)
     files = [Path(f) for f in args.out]
     for file in files:
         if file.suffix[1:] not in figure.FORMATS + explore.TABLE_FORMATS:

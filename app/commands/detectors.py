@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from app.commands._common import (
@@ -37,12 +39,10 @@ COMPARED = ["measure", "old", "new", "difference", "from", "to", "images"]
 def run_fit(args) -> int:
     """Fit a detector on the encoder of a pre-training run."""
     from core.engine.registry import DETECTORS
-    from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
     from core.studio.runs import records as runs
     from core.studio.runs.pipeline import chain, create_fit
 
-    pick_device(args.device)
     store = open_store(args)
     parent = runs.get_run(store, args.run_id)
     if parent["kind"] != "pretrain":
@@ -77,12 +77,10 @@ def run_fit(args) -> int:
 )
 def run_score(args) -> int:
     """Score a study's held-out and test cases with a fitted detector."""
-    from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
     from core.studio.runs.results import flagged_counts
     from core.studio.runs.screened import take_in
 
-    pick_device(args.device)
     store = open_store(args)
     _fit_of(store, args)
     if args.source:
@@ -120,12 +118,10 @@ def _fit_of(store, args) -> dict:
 )
 def run_learn(args) -> int:
     """Learn from accepted lesion masks, in addition to an existing fit."""
-    from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
     from core.studio.runs import learnt
     from core.studio.runs import records as runs
 
-    pick_device(args.device)
     store = open_store(args)
     learning = learnt.learn(store, args.run_id, args.reader, args.device, start=args.background)
     if args.background:
@@ -158,28 +154,37 @@ def run_learn(args) -> int:
 )
 def run_look(args) -> int:
     """Score a study with pretrained features, before any training."""
-    from core.engine.tensors import pick_device
+    from core.studio.ingest.studies import load_arrays
     from core.studio.jobs import queue as jobs
     from core.studio.runs import look, results
     from core.studio.runs import records as runs
     from core.studio.training import first_weights
 
-    pick_device(args.device)
     started = time.monotonic()
     store = open_store(args)
     study = study_named(args, store, args.study)
     first = {"arch": look.ARCH, **first_weights.chosen(store, args.init, args.backbone)}
     look_runs = look.create_look(store, study, size=args.size, detector=args.detector, **first)
     steps = look.look_steps(store, look_runs, evaluate=False, device=args.device)
-    follow(args, store, jobs.submit(store, steps, start=False), "Looking")
-    looked = round(time.monotonic() - started, 1)
-    rows = []
-    if results.has_known_test(store, study):
-        size = results.size_of(store, runs.get_run(store, look_runs["fit"]))
-        for roi in (True, False):
-            rows.append(results.evaluate_run(store, look_runs["fit"], roi, "held-out"))
-            rows.append(results.baseline_row(store, study, size, roi, "held-out"))
+    job = jobs.submit(store, steps, start=False)
+    size = results.size_of(store, runs.get_run(store, look_runs["fit"]))
+
+    def prepare(show) -> None:
+        with contextlib.suppress(ValueError, OSError):  # the job reports it
+            load_arrays(store, study, size, lambda done, count: show(done, count, "Preparing images"))
+
+    follow(args, store, job, "Looking", until="embed", beside=prepare)  # the worker needs seconds to load torch
+    looked, rows = round(time.monotonic() - started, 1), []
+    if results.has_known_test(store, study):  # evaluated while the worker draws the map
+
+        def evaluated(roi: bool) -> list[dict]:
+            row = results.evaluate_run(store, look_runs["fit"], roi, "held-out")
+            return [row, results.baseline_row(store, study, size, roi, "held-out")]
+
+        with ThreadPoolExecutor() as threads:
+            rows = [row for pair in threads.map(evaluated, (True, False)) for row in pair]
         say(args, table(rows, COLUMNS))
+    follow(args, store, job, "Mapping")
     payload = {"study": study, "seconds": looked, "rows": rows, "runs": look_runs}
     payload["seconds_evaluated"] = round(time.monotonic() - started, 1)
     return finish(args, payload, f"{looked:.0f} s to look; `python launch.py` shows it in Review")

@@ -44,12 +44,10 @@ def run_app(args) -> int:
 
 def open_page(args, tour: bool = False, demo_study: bool = False) -> int:
     """Serves the page until it is interrupted or its window is closed; returns 0. tour, demo_study: what it opens."""
-    from core.engine.tensors import pick_device
     from core.studio.demo import study as demo
     from core.studio.demo import tour as guided
     from core.studio.jobs import queue as jobs
 
-    pick_device(args.device)
     store = open_store(args)
     store.set_setting("device", args.device)
     if tour:

@@ -127,12 +127,10 @@ def _pretrain_together(args) -> int:
 
 
 def _pretrain_here(args) -> int:
-    from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
     from core.studio.runs.pipeline import UNTRAINED, chain, create_pretrain, create_untrained
     from core.studio.training import first_weights
 
-    pick_device(args.device)
     store = open_store(args)
     study = study_named(args, store, args.study)
     if args.objective == UNTRAINED:

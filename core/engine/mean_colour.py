@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cv2
 import numpy as np
 from typing_extensions import Self
 
@@ -40,10 +41,9 @@ class MeanColour:
 
 
 def _means(images: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
+    """Computes the mean colours (N, 3), inside regions of interest where they are not empty."""
+    regions = [None] * len(images) if roi is None else roi
     means = np.empty((len(images), 3))
-    for i, image in enumerate(images):  # one at a time: the images may be a memory map
-        if roi is not None and roi[i].any():
-            means[i] = image[roi[i] > 0].mean(0)
-        else:
-            means[i] = image.reshape(-1, 3).mean(0)
+    for i, (image, region) in enumerate(zip(images, regions, strict=True)):  # the images may be a memory map
+        means[i] = cv2.mean(image, region if region is not None and region.any() else None)[:3]
     return means

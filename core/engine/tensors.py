@@ -59,6 +59,18 @@ def gains_by_bf16(device: torch.device, network: torch.nn.Module | None = None) 
     return any(check() for check in checks if check)
 
 
+def products(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Computes a b^T + bias, (N, M), of a (N, D), b (M, D) and bias (M,), all float32.
+
+    On a CPU with several threads the product is a convolution, for which torch calls oneDNN; its own product calls MKL,
+    which takes twice as long on processors of AMD (0.5 of the time at N 256, D 154, M 4000; two threads).
+    """
+    if a.device.type == "cuda" or torch.compiler.is_exporting() or not len(a):
+        return torch.addmm(bias[None], a, b.T)
+    pixels = a.reshape(1, -1, 1, a.shape[1]).permute(0, 3, 1, 2)  # an image of N x 1 pixels with D channels
+    return torch.nn.functional.conv2d(pixels, b[:, :, None, None], bias).permute(0, 2, 3, 1).reshape(len(a), -1)
+
+
 def to_device(t: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Returns `t` on `device`; copies from CPU to GPU are asynchronous, through pinned memory."""
     if device.type == "cuda" and t.device.type == "cpu":

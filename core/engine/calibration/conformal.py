@@ -72,11 +72,11 @@ def by_images(
         rank = math.ceil((n + 1) * (1 - alpha) - 1e-9)
         how = f"on average over draws of held-out {units.split()[-1]}"
     else:
-        from scipy import stats  # here, as it takes a second to load and is rarely needed
+        from scipy.special import betainc  # here, as it takes time to load and is rarely needed
 
         needed = math.ceil(math.log(1 - confidence) / math.log(1 - alpha) - 1e-9)
         ranks = np.arange(1, n + 1)
-        enough = stats.beta.cdf(alpha, n + 1 - ranks, ranks) >= confidence
+        enough = betainc(n + 1 - ranks, ranks, alpha) >= confidence
         rank = int(ranks[enough][0]) if enough.any() else n + 1
         how = f"with {100 * confidence:g} % confidence in the held-out {units.split()[-1]} drawn"
     if n < needed:

@@ -120,11 +120,12 @@ def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, li
     healthy = healthy[healthy >= floor]
     scores, weight = maps[lesion], weights[lesion]
     weight, scores = weight[scores >= floor], scores[scores >= floor]
-    values = np.concatenate([healthy, scores])
-    order = np.argsort(-values, kind="stable")
-    last = np.flatnonzero(np.diff(values[order], append=np.nan))
-    false = np.cumsum(np.concatenate([np.ones(len(healthy)), np.zeros(len(scores))])[order])[last]
-    overlap = np.cumsum(np.concatenate([np.zeros(len(healthy)), weight])[order])[last]
+    # The curve has a corner before and after each value of a lesion pixel; between them only false positives increase.
+    healthy, values = np.sort(healthy), np.unique(scores)
+    gained = np.append(0.0, np.bincount(np.searchsorted(values, scores), weight, minlength=len(values))[::-1].cumsum())
+    before, after = (len(healthy) - np.searchsorted(healthy, values, side)[::-1] for side in ("right", "left"))
+    false = np.append(np.stack([before, after], 1).ravel(), len(healthy))
+    overlap = np.append(np.stack([gained[:-1], gained[1:]], 1).ravel(), gained[-1])
     total = np.count_nonzero(inside & (masks == 0))
     return area_to(false / total, overlap / regions.sum(), limit)
 

@@ -114,7 +114,7 @@ def test_the_place_is_a_soft_prior(encoder, images):
         detector = Nearest.fit(encoder, images[:20], WHOLE.replace(position=position))
         found = detector.explain(moved, points)
         steps.append(np.mean([abs(a - b) for m in found for a, b in zip(m.box, m.there, strict=True)]))
-    assert steps[0] > steps[1] > steps[2] == 0
+    assert steps[0] >= steps[1] > steps[2] == 0
 
 
 @pytest.mark.slow
@@ -205,8 +205,10 @@ def test_wide_features_are_covered_nearly_as_well():
     assert torch.cdist(x, x[found]).min(1).values.max() < 1.15 * torch.cdist(x, x[exact]).min(1).values.max()
 
 
-@pytest.mark.parametrize("count", [1, 4])
-def test_search_finds_the_nearest_of_all(count):
+@pytest.mark.parametrize(("count", "threads"), [(1, 1), (4, 1), (1, 2), (4, 2)])  # by oneDNN with two
+def test_search_finds_the_nearest_of_all(count, threads, request):
+    request.addfinalizer(lambda before=torch.get_num_threads(): torch.set_num_threads(before))
+    torch.set_num_threads(threads)
     draw = torch.Generator().manual_seed(2)
     x, queries = torch.randn(700, 20, generator=draw) + 30, torch.randn(1500, 20, generator=draw) + 30
     memory = Memory.of(x, torch.arange(700), torch.zeros(700), 0)

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import roi_at
+from core.engine.tensors import products
 
 CHUNK = 256  # queries compared at a time: 256 x 8000 distances are 8 MB, which glibc does not return to the system
 
@@ -55,7 +56,7 @@ class Memory(nn.Module):
         """
         centred, indices = queries - self.centre, []
         for chunk in [centred] if torch.compiler.is_exporting() else centred.split(CHUNK):
-            closeness = torch.addmm(self.half_norms.neg()[None], chunk, self.centred.T)  # |q|^2 is the same for all
+            closeness = products(chunk, self.centred, self.half_norms.neg())  # |q|^2 is the same for all
             indices.append(_largest(closeness)[:, None] if count == 1 else closeness.topk(count, 1).indices)
         index = torch.cat(indices) if indices else torch.zeros(0, count, dtype=torch.long)
         distances = self.distances(queries, index)
@@ -196,7 +197,7 @@ def _projected(features: Tensor, width: int, generator: torch.Generator) -> Tens
 
 def _squared(a: Tensor, a_norms: Tensor, b: Tensor, b_norms: Tensor) -> Tensor:
     """Computes squared distances (N, M) of a (N, D) from b (M, D), given their squared norms (N,) and (M,)."""
-    return torch.addmm(b_norms[None], a, b.T, alpha=-2).add_(a_norms[:, None]).clamp_(min=0)
+    return products(-2 * a, b, b_norms).add_(a_norms[:, None]).clamp_(min=0)
 
 
 # Patches from an encoder's maps, and a memory from the patches of normal images.
