@@ -18,7 +18,7 @@ from core.studio.runs.sides import SIZE, side_for
 SEEN = 0.03  # share of a step after which the estimate uses the step's speed instead of the usual work
 TIMED = 2.0  # seconds; shorter steps are not used to measure the machine's speed
 _FIT = {"lesion-head": 150.0, "igd": 60.0, "padim": 6.0}  # seconds of a fit with the quick presets; others read images
-_IMAGE = 0.02  # seconds to read an image of SIZE x SIZE pixels and to fit or score it
+_IMAGE = 0.0105  # seconds to read an image of SIZE x SIZE pixels and to fit or score it
 
 
 def usual(store: Store, step: str, run: dict | None, args: dict) -> float:
@@ -60,7 +60,7 @@ _WORK: dict[str, Callable[[Store, dict, dict], float]] = {
     "fit": _fit,
     "weights": lambda store, run, args: (_train if run["kind"] == "pretrain" else _fit)(store, run, args),
     "score": lambda store, run, args: 2.0 + _IMAGE * _cases(store, run, "holdout", "test"),
-    "evaluate": lambda store, run, args: 2.0 + 0.015 * _cases(store, run, "test"),
+    "evaluate": lambda store, run, args: 1.0 + 0.006 * _cases(store, run, "test"),
     "embed": _map,
 }
 
@@ -110,4 +110,4 @@ def first_look(store: Store, study: str) -> float:
     images = sum(row["n"] for row in counted)
     tests = sum(row["n"] for row in counted if row["split"] == "test")
     larger = (side_for(store, study) / SIZE) ** 2
-    return round(Estimate(store).slower * (11.0 + _IMAGE * larger * (images + tests)), 1)
+    return round(Estimate(store).slower * (9.5 + _IMAGE * larger * (images + tests)), 1)

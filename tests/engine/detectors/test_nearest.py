@@ -207,7 +207,8 @@ def test_wide_features_are_covered_nearly_as_well():
 
 @pytest.mark.parametrize(("count", "threads"), [(1, 1), (4, 1), (1, 2), (4, 2)])  # by oneDNN with two
 def test_search_finds_the_nearest_of_all(count, threads, request):
-    request.addfinalizer(lambda before=torch.get_num_threads(): torch.set_num_threads(before))
+    before = torch.get_num_threads()
+    request.addfinalizer(lambda: torch.set_num_threads(before))
     torch.set_num_threads(threads)
     draw = torch.Generator().manual_seed(2)
     x, queries = torch.randn(700, 20, generator=draw) + 30, torch.randn(1500, 20, generator=draw) + 30
@@ -224,13 +225,13 @@ def test_weights_are_patchcores():
     draw = torch.Generator().manual_seed(3)
     x, queries = torch.randn(50, 6, generator=draw), torch.randn(10, 6, generator=draw)
     memory = Memory.of(x, torch.arange(50), torch.zeros(50), 5)
-    distances, index = (found[:, 0] for found in memory.search(queries))
-    for q, d, i, w in zip(queries, distances, index, memory.weights(queries, distances, index), strict=True):
+    index = memory.search(queries)[1][:, 0]
+    for q, i, d, w in zip(queries, index, *memory.weighted(queries), strict=True):
         around = torch.cdist(x[i][None], x)[0].topk(5, largest=False).indices
         expected = 1 - d.exp() / torch.cdist(q[None], x[around]).exp().sum()
         assert float(w) == pytest.approx(float(expected), rel=1e-4)
     plain = Memory.of(x, torch.arange(50), torch.zeros(50), 0)
-    assert torch.equal(plain.weights(queries, distances, index), torch.ones(10))
+    assert torch.equal(plain.weighted(queries)[1], torch.ones(10))
 
 
 @pytest.mark.parametrize(("limit", "images"), [(40, 7), (5, 12), (1000, 3)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import roi_at
 from core.engine.tensors import products
 
-CHUNK = 256  # queries compared at a time: 256 x 8000 distances are 8 MB, which glibc does not return to the system
+CHUNK = 512  # queries compared at a time: 512 x 8000 distances are 16 MB, which glibc does not return to the system
 
 
 class Memory(nn.Module):
@@ -54,10 +55,10 @@ class Memory(nn.Module):
         All pairs are compared by matrix products. The distances are then computed from differences, so that
         equal patches have a distance of exactly 0.
         """
-        centred, indices = queries - self.centre, []
-        for chunk in [centred] if torch.compiler.is_exporting() else centred.split(CHUNK):
-            closeness = products(chunk, self.centred, self.half_norms.neg())  # |q|^2 is the same for all
-            indices.append(_largest(closeness)[:, None] if count == 1 else closeness.topk(count, 1).indices)
+        indices = [
+            _largest(closeness)[:, None] if count == 1 else closeness.topk(count, 1).indices
+            for closeness in self._closeness(queries - self.centre)
+        ]
         index = torch.cat(indices) if indices else torch.zeros(0, count, dtype=torch.long)
         distances = self.distances(queries, index)
         if count > 1:
@@ -65,26 +66,39 @@ class Memory(nn.Module):
             index = index.gather(1, order)
         return distances, index
 
+    def weighted(self, queries: Tensor, power: int = 1) -> tuple[Tensor, Tensor]:
+        """Finds the distance of queries (Q, D) from their nearest patches, (Q,), and PatchCore's weights of it, (Q,).
+
+        A weight (Roth et al. 2022, Eq. 7) is 1 - exp(d*) / sum of exp(d): d* is the distance to the nearest patch, d to
+        each of its neighbours. All pairs were compared anyway, so d is computed from the products, to about 1e-5.
+
+        Args:
+            queries: (Q, D).
+            power: The exponent of distances in the weight; with 2, d and d* are squared distances.
+        """
+        centred = queries - self.centre
+        indices, products_around = [], []
+        for closeness in self._closeness(centred):
+            indices.append(_largest(closeness))
+            products_around.append(closeness.gather(1, self.neighbours[indices[-1]]))
+        distances = self.distances(queries, torch.cat(indices)[:, None])[:, 0]
+        if self.neighbours.shape[1] < 2:
+            return distances, torch.ones_like(distances)
+        squares = (centred.square().sum(1, keepdim=True) - 2 * torch.cat(products_around)).clamp(min=0)
+        return distances, 1 - (distances.pow(power) - squares.pow(power / 2).logsumexp(1)).exp()
+
+    def _closeness(self, centred: Tensor) -> Iterator[Tensor]:
+        """Yields q m - |m|^2 / 2 for pairs of some queries q, from which the centre was subtracted, and all patches m.
+
+        It is larger the nearer they are: |q - m|^2 = |q|^2 - 2 (q m - |m|^2 / 2).
+        """
+        for chunk in [centred] if torch.compiler.is_exporting() else centred.split(CHUNK):
+            yield products(chunk, self.centred, self.half_norms.neg())
+
     def distances(self, queries: Tensor, index: Tensor) -> Tensor:
         """Computes the Euclidean distances (Q, c) of queries (Q, D) from the patches with indices (Q, c)."""
         columns = [(queries - self.features[column]).square().sum(1) for column in index.T]
         return torch.stack(columns, 1).sqrt_() if columns else queries.new_zeros(len(queries), 0)
-
-    def weights(self, queries: Tensor, distances: Tensor, index: Tensor, power: int = 1) -> Tensor:
-        """Computes PatchCore's weight (Q,) of a score (Roth et al. 2022, Eq. 7).
-
-        It is 1 - exp(d*) / sum of exp(d): d* is the distance to the nearest patch, d to each of its neighbours.
-
-        Args:
-            queries: (Q, D).
-            distances: (Q,), to the nearest patch of each query.
-            index: (Q,), the indices of the nearest patches.
-            power: The exponent of distances; with 2, d and d* are squared distances.
-        """
-        if self.neighbours.shape[1] < 2:
-            return torch.ones_like(distances)
-        neighbour_distances = self.distances(queries, self.neighbours[index]).pow(power)
-        return 1 - (distances.pow(power) - neighbour_distances.logsumexp(1)).exp()
 
 
 class Pool:

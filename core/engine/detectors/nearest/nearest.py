@@ -108,11 +108,9 @@ class Nearest(MapDetector):
         """Computes smoothed `maps`, unsmoothed `distance` and PatchCore's `weight`, all (B, h, w); `roi` is ignored."""
         queries = patches_of(maps, self.config.strides)
         shape = queries.shape[:3]
-        flat = scaled(queries, self.scales).flatten(0, 2)
-        distances, index = (values[:, 0] for values in self.memory.search(flat))
-        weights = self.memory.weights(flat, distances, index, self.power).view(shape)
+        distances, weights = self.memory.weighted(scaled(queries, self.scales).flatten(0, 2), self.power)
         heat = distances.pow(self.power).view(shape)
-        return {"maps": blur(heat, self.config.sigma * shape[1] / 256), "distance": heat, "weight": weights}
+        return {"maps": blur(heat, self.config.sigma * shape[1] / 256), "distance": heat, "weight": weights.view(shape)}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
         """Computes the largest distance, inside `roi` if given, times its weight: (B,)."""
