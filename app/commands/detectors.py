@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from app.commands._common import (
@@ -175,14 +174,8 @@ def run_look(args) -> int:
 
     follow(args, store, job, "Looking", until="embed", beside=prepare)  # the worker needs seconds to load torch
     looked, rows = round(time.monotonic() - started, 1), []
-    if results.has_known_test(store, study):  # evaluated while the worker draws the map
-
-        def evaluated(roi: bool) -> list[dict]:
-            row = results.evaluate_run(store, look_runs["fit"], roi, "held-out")
-            return [row, results.baseline_row(store, study, size, roi, "held-out")]
-
-        with ThreadPoolExecutor() as threads:
-            rows = [row for pair in threads.map(evaluated, (True, False)) for row in pair]
+    if results.has_known_test(store, study):
+        rows = results.evaluate_both(store, look_runs["fit"])  # while the worker draws the map
         say(args, table(rows, COLUMNS))
     follow(args, store, job, "Mapping")
     payload = {"study": study, "seconds": looked, "rows": rows, "runs": look_runs}

@@ -20,8 +20,7 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Report, Stop, Work, never, nothing
 from core.studio.runs import marks, weights
 from core.studio.runs import records as runs
-from core.studio.runs.readings import size_of
-from core.studio.runs.results import baseline_row, evaluate_run, has_known_test
+from core.studio.runs.results import evaluate_both, has_known_test
 from core.studio.runs.scoring import score_new, score_run
 from core.studio.runs.sides import closer
 from core.studio.runs.training import fit_detector, train_encoder
@@ -241,13 +240,10 @@ def score_step(work: Work) -> None:
 
 def evaluate_step(work: Work) -> None:
     """Evaluates the run, with and without the region of interest, and the baseline, if test labels are known."""
-    run = runs.get_run(work.store, work.run)
-    study = run["study"]
-    if not has_known_test(work.store, study):
+    if not has_known_test(work.store, runs.get_run(work.store, work.run)["study"]):
         work.report({"message": "No evaluation: the study has no labelled normal and abnormal test images"})
         return
-    protocols, masks = work.args.get("protocols", ["held-out"]), work.args.get("masks", "")
-    for i, (protocol, roi) in enumerate((p, r) for p in protocols for r in (True, False)):
-        work.report({"step": i, "steps": 2 * len(protocols)})
-        evaluate_run(work.store, work.run, roi, protocol, masks)
-        baseline_row(work.store, study, size_of(work.store, run), roi, protocol, masks)
+    protocols = work.args.get("protocols", ["held-out"])
+    for i, protocol in enumerate(protocols):
+        work.report({"step": i, "steps": len(protocols)})
+        evaluate_both(work.store, work.run, protocol, work.args.get("masks", ""))

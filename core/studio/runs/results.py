@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,18 @@ def baseline_row(
     origin = {"encoder": None, "detector": BASELINE, "roi": bool(roi), "protocol": protocol, "run": None, "seed": None}
     origin |= _compared_on(arrays, test, truth)
     return keep_row(store, study, None, {**row, **origin, "seconds": round(time.monotonic() - started, 2)})
+
+
+def evaluate_both(store: Store, run_id: str, protocol: str = "held-out", masks: str = "") -> list[dict]:
+    """Evaluates a run with and without the region of interest, in two threads, each row followed by the baseline's."""
+    run = runs.get_run(store, run_id)
+
+    def rows(roi: bool) -> list[dict]:
+        row = evaluate_run(store, run_id, roi, protocol, masks)
+        return [row, baseline_row(store, run["study"], size_of(store, run), roi, protocol, masks)]
+
+    with ThreadPoolExecutor() as threads:
+        return [row for pair in threads.map(rows, (True, False)) for row in pair]
 
 
 def scored_fits(store: Store, study: str) -> list[str]:

@@ -105,7 +105,7 @@ def test_what_is_out_of_order_is_said(store, tiny_study, tmp_path):
     pipeline.pretrain_run(store, encoder)
     pipeline.fit_run(store, fit, "cpu")
     with pytest.raises(ValueError, match="score it first"):
-        pipeline.evaluate_run(store, fit)
+        results.evaluate_run(store, fit)
     with pytest.raises(ValueError, match="no detector is called 'nothing'"):
         pipeline.create_fit(store, encoder, "nothing")
     only = import_study(store, "only", plain_folder(tmp_path / "only", 8, 0, 0)).study
