@@ -48,11 +48,12 @@ JUDGED = ("medmix:lens", "medmix:mottle", "medmix:seam", "medmix:grain", "medmix
           "growth:body", "growth:flat")  # fmt: skip
 _ALL = PRETRAIN_PRESETS["sphere"].replace(steps=420, frozen=0, frozen_norm=False)
 _MEDMIX = {name: preset.to_dict() for name, preset in MEDMIX_PRESETS.items()}
-# The presets of the table, and `sphere` with one thing changed each, from all layers at the full rate.
+# The presets, those of 256 px shortened, and `sphere` with one thing changed each, from all layers at the full rate.
 RECIPES: dict[str, PretrainConfig | None] = {
     "none": None,
     "imagenet": PRETRAIN_PRESETS["imagenet"],
     "sphere": PRETRAIN_PRESETS["sphere"],
+    **{n: PRETRAIN_PRESETS[n].replace(size=128, steps=420, batch=8) for n in ("paper", "as-printed", "from-random")},
     "all layers": _ALL,
     "frozen to 4": _ALL.replace(frozen=4, frozen_norm=True),
     "frozen to 8": _ALL.replace(frozen=8, frozen_norm=True),
