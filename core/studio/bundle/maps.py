@@ -30,7 +30,7 @@ def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str
     root = store.home.clusters
     files: dict[str, Path] = {}
     missing = []
-    for row in store.query("SELECT key FROM cluster_maps WHERE study = ? ORDER BY created", [study]):
+    for row in store.query("SELECT key FROM cluster_maps WHERE study = ? ORDER BY created, rowid", [study]):
         folder = root / "maps" / row["key"]
         facts = json.loads((folder / "map.json").read_text()) if (folder / "map.json").is_file() else None
         points = root / "points" / facts["points_key"] if facts else folder

@@ -163,7 +163,7 @@ def list_maps(store: Store, study: str) -> list[dict]:
     rows = store.query(
         "SELECT m.*, r.name AS run_name, j.status AS job_status, j.progress, j.message FROM cluster_maps m"
         " JOIN runs r ON r.id = m.run LEFT JOIN jobs j ON j.id = m.job WHERE m.study = ? AND r.binned IS NULL"
-        " ORDER BY m.created DESC",
+        " ORDER BY m.created DESC, m.rowid DESC",
         [study],
     )
     for row in rows:

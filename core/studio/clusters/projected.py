@@ -123,7 +123,7 @@ def list_projected(store: Store, map_key: str) -> list[dict]:
     """Lists the finished and running projections onto a map, oldest first, each with its job's state."""
     rows = store.query(
         "SELECT p.key, p.title, p.images, p.job, j.status AS job_status, j.progress, j.message FROM cluster_projected p"
-        " LEFT JOIN jobs j ON j.id = p.job WHERE p.map = ? ORDER BY p.created",
+        " LEFT JOIN jobs j ON j.id = p.job WHERE p.map = ? ORDER BY p.created, p.rowid",
         [map_key],
     )
     return [{**r, "ready": (folder_of(store, map_key, r["key"]) / "about.json").exists()} for r in rows]

@@ -48,7 +48,7 @@ def state(store: Store) -> dict:
     at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)
     trained = store.one(
         "SELECT id FROM runs WHERE study = ? AND kind = 'pretrain' AND status = 'done' AND method NOT IN "
-        "('imagenet', 'untrained') ORDER BY created DESC LIMIT 1",
+        "('imagenet', 'untrained') ORDER BY created DESC, rowid DESC LIMIT 1",
         [STUDY],
     )
     return {"study": STUDY, "ready": _there(store), "job": brief(at_work), "found": found(store),

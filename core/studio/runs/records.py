@@ -101,7 +101,7 @@ def get_run(store: Store, run_id: str) -> dict:
     """Returns a run's row with its JSON columns parsed. Raises NotFound, which lists the latest runs, if unknown."""
     row = store.one("SELECT * FROM runs WHERE id = ?", [run_id])
     if row is None:
-        latest = [r["id"] for r in store.query("SELECT id FROM runs ORDER BY created DESC LIMIT 8")]
+        latest = [r["id"] for r in store.query("SELECT id FROM runs ORDER BY created DESC, rowid DESC LIMIT 8")]
         raise NotFound(f"there is no run {run_id!r}; the latest are: {', '.join(latest) or 'none yet'}")
     return parsed(row, *_JSON)
 

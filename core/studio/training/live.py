@@ -194,7 +194,7 @@ def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: i
     study = store.one("SELECT name, fingerprint FROM studies WHERE id = ?", [run["study"]])
     children = store.query(
         "SELECT id, name, method, status FROM runs WHERE parent = ? AND archived = 0 AND binned IS NULL "
-        "ORDER BY created",
+        "ORDER BY created, rowid",
         [run_id],
     )
     at_work = jobs_of_runs(store)
