@@ -111,7 +111,7 @@ NOTES = {  # shown with the presets when users choose one
     "as-printed": "to the letter, from random weights; features collapse after about 100 steps",
     "from-random": "from random weights, 2,000 epochs; learns slowly",
     "quick": "from random weights, in minutes; learns little",
-    "imagenet": "from ImageNet, the quickest; hardly tells the classes apart, yet detectors may gain more than by sphere",
+    "imagenet": "from ImageNet, the quickest; hardly tells the classes apart, yet may help detectors more than sphere",
     "sphere": "from ImageNet, on the unit sphere, in minutes on a CPU",
 }
 PRETRAIN_DEFAULT = "sphere"  # the default of page and verbs; RESULTS.md explains why
