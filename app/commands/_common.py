@@ -103,15 +103,20 @@ def option_flags(kind: Any, *names: str) -> Argument:
 
 
 def open_store(args):
-    """Opens the store of the home that --home names. Raises ValueError if --device is not available."""
+    """Opens the store of the home that --home names."""
     from core.studio.db import opening
     from core.studio.db.home import Home
 
+    return opening.open(Home.at(args.home))
+
+
+def open_to_compute(args):
+    """Opens the store for a verb that computes on --device. Raises ValueError if the device is not available."""
     if args.device not in ("auto", "cpu"):  # they always are, and loading torch takes a second
         from core.engine.tensors import pick_device
 
         pick_device(args.device)
-    return opening.open(Home.at(args.home))
+    return open_store(args)
 
 
 def say(args, text: str = "") -> None:
@@ -166,10 +171,10 @@ def progress(args, title: str) -> Iterator[Callable[..., None]]:
         yield lambda done, total, note="": bar.update(task, completed=done, total=max(total, 1e-9), note=note)
 
 
-def follow(args, store, job: int, title: str, until: str = "", beside: Callable[[Callable], None] | None = None):
+def follow(args, store, job: int, title: str, until: str = "", work: Callable[..., None] | None = None) -> dict:
     """Waits for a job, or until its step `until` has begun, drawing a bar; returns its row.
 
-    beside: work of this process meanwhile, called with the bar's function. Raises UserError (status 1) if the job fails
+    work: what this process does meanwhile, called with the bar's function. Raises UserError (status 1) if the job fails
     or Ctrl-C pauses it.
     """
     from core.studio.jobs import queue as jobs
@@ -177,8 +182,8 @@ def follow(args, store, job: int, title: str, until: str = "", beside: Callable[
     jobs.ensure_worker(store)
     with progress(args, title) as show:
         try:
-            if beside is not None:
-                beside(show)
+            if work is not None:
+                work(show)
             while True:
                 row = jobs.get_job(store, job)
                 show(row["progress"], 1.0, row["message"])

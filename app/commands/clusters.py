@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.commands._common import UserError, arg, finish, follow, one_of, open_store, options_of, table, verb
+from app.commands._common import UserError, arg, finish, follow, one_of, open_to_compute, options_of, table, verb
 
 NUMBERS = ("silhouette", "davies_bouldin", "knn_purity", "knn_chance", "between_within")
 
@@ -42,7 +42,7 @@ def run(args) -> int:
             raise UserError(f"--out takes {', '.join(figure.FORMATS + explore.TABLE_FORMATS)} files, not {file.name!r}")
         if not file.absolute().parent.is_dir():
             raise UserError(f"there is no folder {file.absolute().parent}")
-    store = open_store(args)
+    store = open_to_compute(args)
     config = _config(args, store)
     chosen(store, encoder_run(store, args.run_id), config)
     request = library.request(store, args.run_id, config, args.device)

@@ -12,7 +12,7 @@ from app.commands._common import (
     arg,
     finish,
     follow,
-    open_store,
+    open_to_compute,
     options_of,
     say,
     study_named,
@@ -42,7 +42,7 @@ def run_fit(args) -> int:
     from core.studio.runs import records as runs
     from core.studio.runs.pipeline import chain, create_fit
 
-    store = open_store(args)
+    store = open_to_compute(args)
     parent = runs.get_run(store, args.run_id)
     if parent["kind"] != "pretrain":
         raise UserError(f"{args.run_id} is not an encoder; its encoder is {parent['parent']}")
@@ -80,7 +80,7 @@ def run_score(args) -> int:
     from core.studio.runs.results import flagged_counts
     from core.studio.runs.screened import take_in
 
-    store = open_store(args)
+    store = open_to_compute(args)
     _fit_of(store, args)
     if args.source:
         counts = take_in(store, args.run_id, Path(args.source).expanduser())
@@ -121,7 +121,7 @@ def run_learn(args) -> int:
     from core.studio.runs import learnt
     from core.studio.runs import records as runs
 
-    store = open_store(args)
+    store = open_to_compute(args)
     learning = learnt.learn(store, args.run_id, args.reader, args.device, start=args.background)
     if args.background:
         return finish(args, {**learning, "status": "queued"}, f"{learning['run']}: queued as job {learning['job']}")
@@ -160,7 +160,7 @@ def run_look(args) -> int:
     from core.studio.training import first_weights
 
     started = time.monotonic()
-    store = open_store(args)
+    store = open_to_compute(args)
     study = study_named(args, store, args.study)
     first = {"arch": look.ARCH, **first_weights.chosen(store, args.init, args.backbone)}
     look_runs = look.create_look(store, study, size=args.size, detector=args.detector, **first)
@@ -172,7 +172,7 @@ def run_look(args) -> int:
         with contextlib.suppress(ValueError, OSError):  # the job reports it
             load_arrays(store, study, size, lambda done, count: show(done, count, "Preparing images"))
 
-    follow(args, store, job, "Looking", until="embed", beside=prepare)  # the worker needs seconds to load torch
+    follow(args, store, job, "Looking", until="embed", work=prepare)  # the worker needs seconds to load torch
     looked, rows = round(time.monotonic() - started, 1), []
     if results.has_known_test(store, study):
         rows = results.evaluate_both(store, look_runs["fit"])  # while the worker draws the map

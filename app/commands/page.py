@@ -12,7 +12,7 @@ import threading
 import time
 import webbrowser
 
-from app.commands._common import UserError, arg, finish, open_store, say, verb
+from app.commands._common import UserError, arg, finish, open_to_compute, say, verb
 
 WINDOWED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
 
@@ -48,7 +48,7 @@ def open_page(args, tour: bool = False, demo_study: bool = False) -> int:
     from core.studio.demo import tour as guided
     from core.studio.jobs import queue as jobs
 
-    store = open_store(args)
+    store = open_to_compute(args)
     store.set_setting("device", args.device)
     if tour:
         guided.prepare(store, args.device, wake=False)

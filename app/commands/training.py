@@ -14,6 +14,7 @@ from app.commands._common import (
     finish,
     follow,
     open_store,
+    open_to_compute,
     option_flags,
     options_of,
     say,
@@ -131,7 +132,7 @@ def _pretrain_here(args) -> int:
     from core.studio.runs.pipeline import UNTRAINED, chain, create_pretrain, create_untrained
     from core.studio.training import first_weights
 
-    store = open_store(args)
+    store = open_to_compute(args)
     study = study_named(args, store, args.study)
     if args.objective == UNTRAINED:
         first = {"arch": "resnet18", **first_weights.chosen(store, args.init or "random", args.arch)}

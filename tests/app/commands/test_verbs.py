@@ -136,6 +136,7 @@ def test_the_demo_is_there_where_a_verb_names_it(capsys, home):
 
 def test_doctor(capsys, tiny_study, tiny_folder, home):
     assert call(capsys, "doctor", "--home", str(home.path), "--device", "cpu")[0] == 0
+    assert call(capsys, "doctor", "--home", str(home.path), "--device", "cuda:77")[0] == 1, "a finding, no refusal"
     (tiny_folder / "train/normal/n001.png").unlink()
     status, out, _ = call(capsys, "doctor", "--home", str(home.path), "--device", "cpu", "--json")
     found = json.loads(out.splitlines()[-1])

@@ -110,11 +110,11 @@ def test_the_place_is_a_soft_prior(encoder, images):
     """The more the place weighs, the nearer to its own place a patch of a moved image is compared."""
     moved, points = np.roll(images[20:], 32, (1, 2)), np.array([(10, 10), (20, 50), (50, 30), (60, 5)])
     steps = []
-    for position in (0.0, 1.0, 100.0):
+    for position in (0.0, 3.0, 100.0):
         detector = Nearest.fit(encoder, images[:20], WHOLE.replace(position=position))
         found = detector.explain(moved, points)
         steps.append(np.mean([abs(a - b) for m in found for a, b in zip(m.box, m.there, strict=True)]))
-    assert steps[0] >= steps[1] > steps[2] == 0
+    assert steps[0] > steps[1] > steps[2] == 0
 
 
 @pytest.mark.slow

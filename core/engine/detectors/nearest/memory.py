@@ -55,16 +55,9 @@ class Memory(nn.Module):
         All pairs are compared by matrix products. The distances are then computed from differences, so that
         equal patches have a distance of exactly 0.
         """
-        indices = [
-            _largest(closeness)[:, None] if count == 1 else closeness.topk(count, 1).indices
-            for closeness in self._closeness(queries - self.centre)
-        ]
-        index = torch.cat(indices) if indices else torch.zeros(0, count, dtype=torch.long)
-        distances = self.distances(queries, index)
-        if count > 1:
-            distances, order = distances.sort(1)
-            index = index.gather(1, order)
-        return distances, index
+        index = torch.cat([closeness.topk(count, 1).indices for closeness in self._closeness(queries - self.centre)])
+        distances, order = self.distances(queries, index).sort(1)
+        return distances, index.gather(1, order)
 
     def weighted(self, queries: Tensor, power: int = 1) -> tuple[Tensor, Tensor]:
         """Finds the distance of queries (Q, D) from their nearest patches, (Q,), and PatchCore's weights of it, (Q,).
@@ -211,7 +204,7 @@ def _projected(features: Tensor, width: int, generator: torch.Generator) -> Tens
 
 def _squared(a: Tensor, a_norms: Tensor, b: Tensor, b_norms: Tensor) -> Tensor:
     """Computes squared distances (N, M) of a (N, D) from b (M, D), given their squared norms (N,) and (M,)."""
-    return products(-2 * a, b, b_norms).add_(a_norms[:, None]).clamp_(min=0)
+    return products(a, -2 * b, b_norms).add_(a_norms[:, None]).clamp_(min=0)
 
 
 # Patches from an encoder's maps, and a memory from the patches of normal images.
