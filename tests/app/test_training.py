@@ -11,8 +11,8 @@ from core.studio.db import opening
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from tests.app.conftest import preset
-from tests.app.holding import held, steps
 from tests.conftest import ARCH
+from tests.holding import held, steps
 
 CHOOSE = """(select, name) => {
   select.add(new Option(name));

@@ -18,8 +18,8 @@ from core.studio.db import opening
 from core.studio.runs import records as runs
 from core.studio.training import live
 from tests.app.conftest import STUDY, Served
-from tests.app.holding import BUSY, held, steps
 from tests.conftest import ARCH, wait
+from tests.holding import BUSY, held, steps
 
 pytestmark = [pytest.mark.longest, pytest.mark.timeout(1200)]  # seconds; a quiet machine takes one or two minutes
 EPOCHS = 20  # 80 steps: a training is held while a person is slow, and there is time before its end to hold it

@@ -306,7 +306,7 @@ def test_there_is_a_result_before_the_encoder_is_fine_tuned(store, tiny_study, b
 
 @pytest.mark.longest  # a worker's own process, at low priority
 def test_killed_in_the_middle_nothing_is_lost_and_it_goes_on(store, tiny_study, base, monkeypatch):
-    monkeypatch.setattr(learnt, "LearntConfig", lambda **settings: quick_lessons(**{**settings, "steps": 40}))
+    monkeypatch.setattr(learnt, "LearntConfig", lambda **settings: quick_lessons(**{**settings, "steps": 200}))
     for case in cases_of(store, tiny_study, "abnormal")[:3]:
         mark(store, case)
     before = masks_of(store)

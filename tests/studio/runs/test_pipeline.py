@@ -19,6 +19,7 @@ from core.studio.runs import pipeline, results
 from core.studio.runs import records as runs
 from core.studio.runs.readings import pack_map, read_maps, unpack_map
 from tests.conftest import ARCH, plain_folder, scored_padim, wait
+from tests.holding import held
 
 LEVELS = "SELECT case_id, json_extract(extra, '$.outline') AS level FROM readings"
 TINY = PRETRAIN_PRESETS["quick"].replace(
@@ -133,14 +134,12 @@ def weights(store, run):
 
 @pytest.mark.long
 def test_kill_minus_nine_in_mid_training_then_resume_gives_the_same_weights(store, tiny_study):
-    config = TINY.replace(epochs=10)
+    config = TINY.replace(epochs=40)
     calm, killed = (pipeline.create_pretrain(store, tiny_study, config) for _ in range(2))
     load_arrays(store, tiny_study, 32)
     job = jobs.submit(store, pipeline.chain(killed, device="cpu"))
-    wait(lambda: max((s for s, _ in journal.metrics(store, killed).get("loss", [])), default=0) >= 6, 280)
-    row = jobs.get_job(store, job)
-    assert row["status"] == "running", row
-    os.kill(row["pid"], signal.SIGKILL)
+    with held(store.home.path, killed, after=6) as process:
+        os.kill(process, signal.SIGKILL)
     wait(lambda: jobs.reap(store))
     assert runs.get_run(store, killed)["status"] == "interrupted"
     jobs.resume(store, job)

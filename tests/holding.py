@@ -41,9 +41,9 @@ def stop_between_writes(home, pid: int) -> None:
 
 
 @contextlib.contextmanager
-def held(home, run: str) -> Iterator[int]:
-    """The process id of the training's worker, which is stopped after some steps, with more to come, and let go on."""
-    wait(lambda: steps(home, run), BUSY, "the first step")
+def held(home, run: str, after: int = 1) -> Iterator[int]:
+    """The process id of the training's worker, stopped after at least `after` steps, with more to come; it goes on."""
+    wait(lambda: len(steps(home, run)) >= after, BUSY, "so many steps")
     pid = worker_of(home, run)
     stop_between_writes(home, pid)
     try:
