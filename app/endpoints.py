@@ -212,9 +212,9 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         forms = await routes.get(request, "/api/training/forms")
         config, available = forms["presets"].get(preset), forms["detectors"]
         if config is None:
-            raise _refusal(f"There is no preset {preset!r}; there are: {', '.join(forms['presets'])}.")
+            raise _refusal(f"Unknown preset {preset!r}; choose from: {', '.join(forms['presets'])}.")
         if unknown := sorted(set(detectors or []) - set(available)):
-            raise _refusal(f"There is no detector {unknown[0]!r}; there are: {', '.join(available)}.")
+            raise _refusal(f"Unknown detector {unknown[0]!r}; choose from: {', '.join(available)}.")
         chosen = {detector: available[detector]["defaults"] for detector in detectors or []}
         body = {"study": study, "config": config, "detectors": chosen, "name": name}
         return await routes.post(request, "/api/training/start", **body)

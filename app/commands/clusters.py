@@ -41,7 +41,7 @@ def run(args) -> int:
         if file.suffix[1:] not in figure.FORMATS + explore.TABLE_FORMATS:
             raise UserError(f"--out takes {', '.join(figure.FORMATS + explore.TABLE_FORMATS)} files, not {file.name!r}")
         if not file.absolute().parent.is_dir():
-            raise UserError(f"there is no folder {file.absolute().parent}")
+            raise UserError(f"the folder {file.absolute().parent} does not exist")
     store = open_to_compute(args)
     config = _config(args, store)
     chosen(store, encoder_run(store, args.run_id), config)

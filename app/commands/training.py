@@ -49,7 +49,7 @@ def pretrain_config(args, store):
 
     preset = args.preset or PRETRAIN_DEFAULT
     if preset not in PRETRAIN_PRESETS:
-        raise UserError(f"there is no preset {preset!r}; there are: {', '.join(PRETRAIN_PRESETS)}")
+        raise UserError(f"unknown preset {preset!r}; choose from: {', '.join(PRETRAIN_PRESETS)}")
     config = PRETRAIN_PRESETS[preset]
     changes = {k: getattr(args, k) for k in ("size", "epochs", "batch", "lr", "seed", "objective") if getattr(args, k)}
     if args.epochs:
@@ -179,7 +179,7 @@ def run_probe(args) -> int:
     from core.studio.medmix.preview import Scene
 
     if args.weak not in WEAK_PRESETS:
-        raise UserError(f"there are no weak views {args.weak!r}; there are: {', '.join(WEAK_PRESETS)}")
+        raise UserError(f"unknown weak views {args.weak!r}; choose from: {', '.join(WEAK_PRESETS)}")
     store = open_store(args)
     study = study_named(args, store, args.study)
     rows = []

@@ -156,7 +156,7 @@ def assign(ctx: Studio, who: Administrator, study: str, body: Assign):
     store = ctx.store()
     unknown = sorted(set(body.readers) - set(people.known_readers(store, study)))
     if unknown:
-        raise ValueError(f"there is no reader called {unknown[0]!r}; `reader add` makes an account")
+        raise ValueError(f"unknown reader {unknown[0]!r}; `reader add` makes an account")
     people.assign(store, study, body.readers, who, per_case=body.per_case)
     return {"ok": True, **people.dealt(store, study)}
 

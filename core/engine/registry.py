@@ -74,7 +74,7 @@ class Registry:
     def get(self, name: str) -> Any:
         self._load()
         if name not in self._members:
-            raise UnknownName(f"no {self.family} is called {name!r}; there are: {', '.join(self.names())}")
+            raise UnknownName(f"no {self.family} is called {name!r}; choose from: {', '.join(self.names())}")
         return self._members[name]
 
     def title(self, name: str) -> str:

@@ -202,10 +202,10 @@ def test_nobody_gets_in_and_errors_are_sentences(programs):
                 assert refused.value.code == 401 and b"ign in" in refused.value.read(), (address, body, headers)
     ann = client(served, tokens["ann"])
     wrong = {
-        "There is no run": lambda: ann.predict(image, "none", api_name="/score_image"),
+        "unknown run": lambda: ann.predict(image, "none", api_name="/score_image"),
         "not base64": lambda: ann.predict("???", run, api_name="/score_image"),
-        "There is no case": lambda: ann.predict(10**6, "normal", api_name="/decide"),
-        "no preset": lambda: ann.predict(STUDY, preset="best", api_name="/train"),
+        "unknown case": lambda: ann.predict(10**6, "normal", api_name="/decide"),
+        "unknown preset": lambda: ann.predict(STUDY, preset="best", api_name="/train"),
     }
     for words, call in wrong.items():
         with pytest.raises(Exception, match=f"(?i){words}"):

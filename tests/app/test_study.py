@@ -76,7 +76,7 @@ def test_a_mistake_is_a_sentence(page, page_url, go):
     page.get_by_label("Folder or CSV on this machine").fill("/no/such/folder")
     page.get_by_role("button", name="Import", exact=True).click()
     page.locator(".toast.bad").wait_for()
-    assert "there is no folder /no/such/folder" in page.locator(".toast.bad").inner_text()
+    assert "the folder /no/such/folder does not exist" in page.locator(".toast.bad").inner_text()
     folder = page.get_by_label("Folder or CSV on this machine")
     folder.fill("")
     page.get_by_role("button", name="Import", exact=True).click()

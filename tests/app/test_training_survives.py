@@ -80,9 +80,9 @@ def test_cancelled_and_resumed(page, page_url, served, untouched):
     run = begin(page_url)
     page.locator(f"tr[data-run='{run}']").click()
     with held(served.home, run):
-        page.get_by_role("button", name="Cancel", exact=True).click()
+        page.get_by_role("button", name="Cancel run").click()
         with page.expect_response("**/cancel"):
-            page.locator("dialog").get_by_role("button", name="Cancel the run").click()
+            page.locator("dialog").get_by_role("button", name="Cancel run").click()
     shown(page, run, "stopped")
     done = len(steps(served.home, run))
     assert 0 < done < len(untouched["steps"])

@@ -113,7 +113,7 @@ def run(
     benches = _all()
     key = name.replace("_", "-")
     if key not in benches:
-        raise ValueError(f"there is no benchmark {name!r}; there are: {', '.join(benches)}")
+        raise ValueError(f"unknown benchmark {name!r}; choose from: {', '.join(benches)}")
     function = benches[key].run
     options: dict = {"quick": quick}
     if "device" in inspect.signature(function).parameters:
@@ -143,7 +143,7 @@ def run_all(quick: bool = False, device: str = "auto", only: list[str] | None = 
     named = aims()
     unknown = sorted(set(only or ()) - set(named))
     if unknown:
-        raise ValueError(f"no benchmark with an aim is called {unknown[0]!r}; there are: {', '.join(named)}")
+        raise ValueError(f"no benchmark with an aim is called {unknown[0]!r}; choose from: {', '.join(named)}")
     started, rows = time.monotonic(), []
     for name in only or named:
         aim = named[name]
@@ -160,5 +160,6 @@ def run_all(quick: bool = False, device: str = "auto", only: list[str] | None = 
             }
         except Exception as error:
             row |= {"ratio": None, "met": False, "error": f"{type(error).__name__}: {error}"}
+        print(f"{name}: {row[aim.key] if 'result' in row else row['error']}", flush=True)
         rows.append(row)
     return {"bench": "all", "quick": quick, "benches": rows, "seconds": round(time.monotonic() - started, 2)}

@@ -28,7 +28,7 @@ def faults(quick: bool = False, only: tuple[str, ...] = ()) -> dict:
     """
     unknown = sorted(set(only) - set(FAULTS))
     if unknown:
-        raise ValueError(f"there is no fault {unknown[0]!r}; there are: {', '.join(FAULTS)}")
+        raise ValueError(f"unknown fault {unknown[0]!r}; choose from: {', '.join(FAULTS)}")
     logging.getLogger("core.studio.ingest.cache").setLevel(logging.ERROR)  # it says what is damaged here on purpose
     rows = []
     for name, fault in FAULTS.items():

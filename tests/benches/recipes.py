@@ -108,7 +108,7 @@ def recipes(
     if not data:
         raise ValueError("recipes are compared on real images: give --data FOLDER")
     if unknown := sorted(set(only) - set(RECIPES)):
-        raise ValueError(f"there is no recipe {unknown[0]!r}; there are: {', '.join(RECIPES)}")
+        raise ValueError(f"unknown recipe {unknown[0]!r}; choose from: {', '.join(RECIPES)}")
     where, folder = pick_device(device), Path(data)
     normal, test = read_part(folder, "train/normal"), [read_part(folder, f"test/{n}") for n in ("normal", "abnormal")]
     order = np.random.default_rng(seed).permutation(len(normal.images))

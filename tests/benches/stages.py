@@ -41,6 +41,8 @@ def stages(quick: bool = False, device: str = "auto", data: str = "", only: tupl
         def verb(stage: str, *words: str) -> str:
             """Runs a verb and measures it; returns the run that it made, if any."""
             line = [sys.executable, "launch.py", *words, "--home", name, "--device", device, "--json"]
+            while _used(name):  # the worker of the stage before ends: it is not of this one
+                time.sleep(0.05)
             began, used = time.perf_counter(), {}
             with tempfile.TemporaryFile("w+") as said:  # a pipe that nobody reads would stop it
                 process = subprocess.Popen(line, cwd=ROOT, stdout=said, stderr=subprocess.STDOUT)

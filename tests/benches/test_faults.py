@@ -15,5 +15,5 @@ def test_nothing_is_lost_and_nothing_leaks(name):
 
 
 def test_a_fault_that_is_not_there_is_a_sentence():
-    with pytest.raises(ValueError, match="there are: killed-while-deciding"):
+    with pytest.raises(ValueError, match="choose from: killed-while-deciding"):
         faults.faults(only=("rain",))

@@ -31,5 +31,5 @@ def test_recipes_wants_images():
 
 
 def test_recipes_names_those_there_are(tmp_path):
-    with pytest.raises(ValueError, match=r"no recipe 'spheer'; there are: none, imagenet"):
+    with pytest.raises(ValueError, match=r"unknown recipe 'spheer'; choose from: none, imagenet"):
         recipes.recipes(data=str(tmp_path), only=("spheer",))

@@ -133,7 +133,7 @@ def main(arguments: list[str]) -> int:
     names = arguments or list(CHECKS)
     unknown = [name for name in names if name not in (*CHECKS, "generate")]
     if unknown:
-        print(f"there is no check {unknown[0]!r} of the scripts; there are {', '.join(CHECKS)}", file=sys.stderr)
+        print(f"unknown check {unknown[0]!r} of the scripts; choose from: {', '.join(CHECKS)}", file=sys.stderr)
         return 2
     try:
         return 1 if install() or any([_run(name) for name in names]) else 0

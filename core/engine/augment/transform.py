@@ -70,7 +70,7 @@ class MedMix(v2.Transform):
     def __init__(self, k: int = 3, preset: str = "quick", seed: int | None = None, **settings: Any) -> None:
         super().__init__()
         if preset not in MEDMIX_PRESETS:
-            raise ValueError(f"there is no MedMix preset {preset!r}; there are: {', '.join(MEDMIX_PRESETS)}")
+            raise ValueError(f"unknown MedMix preset {preset!r}; choose from: {', '.join(MEDMIX_PRESETS)}")
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
             raise ValueError(f"seed is a whole number of 0 or more, or None, not {seed!r}")
         self.config = MEDMIX_PRESETS[preset].replace(k=k, **settings)

@@ -56,7 +56,9 @@ class EncoderConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not is_backbone(self.arch):
-            raise BadConfig(f"no encoder is called {self.arch!r}; there are: {', '.join(BACKBONES.names())}, or timm's")
+            raise BadConfig(
+                f"no encoder is called {self.arch!r}; choose from: {', '.join(BACKBONES.names())}, or timm's"
+            )
         if not self.init:
             raise BadConfig("an encoder's init must be auto, random, imagenet, a weights file or the folder of a run")
 

@@ -195,7 +195,7 @@ class PMSACL(Model):
     ) -> None:
         presets = [name for name, config in PRETRAIN_PRESETS.items() if config.objective.startswith("pmsacl")]
         if preset not in presets:
-            raise ValueError(f"there is no preset {preset!r}; there are: {', '.join(presets)}")
+            raise ValueError(f"unknown preset {preset!r}; choose from: {', '.join(presets)}")
         if not isinstance(backbone, (str, Encoder)):
             raise ValueError(f"backbone is the name of a network, or an encoder, not {type(backbone).__name__}")
         if {"medmix", "medmix.k"} & set(settings):

@@ -159,7 +159,7 @@ class BundleWriter:
 
     def __init__(self, store: Store, study: str, by: str):
         if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
-            raise ValueError(f"there is no study {study!r}")
+            raise ValueError(f"unknown study {study!r}")
         self.store, self.study, self.made = store, study, now()
         self.burned_in = burned_in.among(store, study)
         self.rows: dict[str, int] = {}

@@ -176,7 +176,7 @@ def list_maps(store: Store, study: str) -> list[dict]:
 def forget(store: Store, key: str) -> None:
     """Deletes a map's row and files, but not its features and images. Raises NotFound for an unknown key."""
     if _row(store, key) is None:
-        raise NotFound("there is no such map")
+        raise NotFound("unknown map")
     store.execute("DELETE FROM cluster_maps WHERE key = ?", [key])
     shutil.rmtree(map_folder(store, key), ignore_errors=True)
 
@@ -234,5 +234,5 @@ def list_views(store: Store, study: str) -> list[dict]:
 def delete_view(store: Store, view: int) -> None:
     """Deletes a saved view by its id. Raises NotFound if it does not exist."""
     if store.one("SELECT 1 FROM cluster_views WHERE id = ?", [view]) is None:
-        raise NotFound("there is no such view")
+        raise NotFound("unknown view")
     store.execute("DELETE FROM cluster_views WHERE id = ?", [view])

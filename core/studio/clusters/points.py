@@ -244,7 +244,7 @@ def chosen(store: Store, run: dict, config: MapConfig) -> list[Snapshot]:
     missing = [e for e in config.epochs if e not in have]
     if missing:
         listed = ", ".join(map(str, have))
-        raise NotFound(f"run {run['id']} has no snapshot of epoch {missing[0]}; there are: {listed}")
+        raise NotFound(f"run {run['id']} has no snapshot of epoch {missing[0]}; choose from: {listed}")
     return [have[e] for e in config.epochs] if config.epochs else [have[max(have)]]
 
 

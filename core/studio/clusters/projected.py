@@ -75,7 +75,7 @@ def sources(store: Store, m: Map, config: ProjectionConfig) -> tuple[str, list[S
     else:
         root = Path(config.folder)
         if not root.is_dir():
-            raise ValueError(f"there is no folder {config.folder!r}")
+            raise ValueError(f"the folder {config.folder!r} does not exist")
         within = roots.Within([root, *roots.named(store)])  # links to other folders are not followed
         images = (f for f in files_under(root) if not _MASKS & {p.lower() for p in f.relative_to(root).parts[:-1]})
         files = [f for f in images if within.holds(f)]

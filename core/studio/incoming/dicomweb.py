@@ -149,7 +149,7 @@ def name_server(store: Store, name: str, url: str | None, user: str | None, by: 
                 raise ValueError(f"a server's name has 1 to 60 letters or signs, not {name!r}")
             servers_by_name[name] = {"url": _checked(url), "user": user}
         elif before is None:
-            raise ValueError(f"no server is called {name!r}; there are: {', '.join(servers_by_name) or 'none'}")
+            raise ValueError(f"no server is called {name!r}; choose from: {', '.join(servers_by_name) or 'none'}")
         store.set_setting(SERVERS, servers_by_name)
         audit.record(store, by, "dicomweb server", before=before, after={"name": name, **servers_by_name.get(name, {})})
 
@@ -164,7 +164,7 @@ def sign_in_of(user: str | None) -> tuple[str, str] | None:
 def submit_send(store: Store, study: str, server: str, by: str, **options: Any) -> int:
     """Queues `send_study` to a named server with `options` (kinds, keep_names, run); returns the job's id."""
     if server not in servers(store):
-        raise ValueError(f"no server is called {server!r}; there are: {', '.join(servers(store)) or 'none'}")
+        raise ValueError(f"no server is called {server!r}; choose from: {', '.join(servers(store)) or 'none'}")
     steps = [{"step": "send", "args": {"study": study, "server": server, "by": by, **options}}]
     return int(jobs.once(store, steps, lambda: steps)["id"])
 

@@ -41,7 +41,7 @@ def set_watch(
     if path is None:
         raise ValueError("give the folder to watch, by its path on this machine")
     if active and not path.is_dir():
-        raise ValueError(f"there is no folder {path}; make it first")
+        raise ValueError(f"the folder {path} does not exist; make it first")
     if run:
         row = runs.get_run(store, run)
         if row["study"] != study or row["kind"] != "fit" or row["status"] != "done":

@@ -116,7 +116,7 @@ def _mapped(
     """Maps the arrays. Raises FileNotFoundError if they are not built yet and `build` is False."""
     cases = store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [study])
     if not cases:
-        raise NotFound(f"there is no study {study!r}, or it has no images")
+        raise NotFound(f"the study {study!r} does not exist or has no images")
     folder = store.home.cache / study / _names(cases, size, [len(cases)])[len(cases)]
     if not is_sound(folder):
         if not build:

@@ -17,7 +17,7 @@ def check_pool(store: Store, config: MedMixConfig) -> None:
     """Raises ValueError if the study to cut lesions from is unknown or has no normal training images."""
     study = config.pooled
     if study and store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
-        raise ValueError(f"donor_study: there is no study {study!r} here; choose another one to cut from, or none")
+        raise ValueError(f"donor_study: unknown study {study!r}; choose another one to cut from, or none")
     normal = "SELECT 1 FROM cases WHERE study = ? AND split = 'train' AND label = 'normal' LIMIT 1"
     if study and store.one(normal, [study]) is None:
         raise ValueError(f"donor_study: {study!r} has no normal training images to cut from; choose another study")

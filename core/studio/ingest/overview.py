@@ -110,5 +110,5 @@ def polygons(mask: np.ndarray, tolerance: float = 0.003) -> list[list[list[float
 def _file(store: Store, case_id: int) -> Row:
     row = store.one("SELECT path, frame, scale FROM cases WHERE id = ?", [case_id])
     if row is None:
-        raise NotFound(f"there is no case {case_id}")
+        raise NotFound(f"unknown case {case_id}")
     return row

@@ -53,11 +53,11 @@ def names() -> list[str]:
 def make(name: str, folder: Path, table: Path) -> Recipe:
     """Writes the CSV `table` of recipe `name` for a download in `folder`. Raises ValueError if images are missing."""
     if name not in DOWNLOADS:
-        raise ValueError(f"there is no recipe {name!r}; there are: {', '.join(names())}")
+        raise ValueError(f"unknown recipe {name!r}; choose from: {', '.join(names())}")
     download = DOWNLOADS[name]
     folder = folder.expanduser().resolve()
     if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder}; {download.title} is obtained from {download.source}")
+        raise ValueError(f"the folder {folder} does not exist; {download.title} is obtained from {download.source}")
     images_by_part = download.gather(folder)
     empty = [group for group in PARTS if not images_by_part.get(group)]
     if empty:

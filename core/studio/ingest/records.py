@@ -77,7 +77,7 @@ def study_row(store: Store, study: str) -> dict:
         raise NotFound(f"the study {study!r} is in the bin: `bin restore study {study}` brings it back")
     if row is None:
         study_ids = ", ".join(r["id"] for r in store.query("SELECT id FROM studies WHERE binned IS NULL ORDER BY id"))
-        raise NotFound(f"there is no study {study!r}; there are: {study_ids or 'none yet (study import makes one)'}")
+        raise NotFound(f"unknown study {study!r}; the studies are: {study_ids or 'none yet (study import makes one)'}")
     return row
 
 

@@ -67,7 +67,7 @@ def name(store: Store, folder: str | os.PathLike[str], by: str) -> str:
     """Allows imports from a folder; returns its resolved path. Raises ValueError for a missing or the root folder."""
     resolved = Path(folder).expanduser().resolve()
     if not resolved.is_dir():
-        raise ValueError(f"there is no folder {resolved}")
+        raise ValueError(f"the folder {resolved} does not exist")
     if len(resolved.parts) == 1:
         raise ValueError("the root folder cannot be named: choose the folder with the images")
     with store.write() as db:
@@ -82,7 +82,7 @@ def forget(store: Store, folder: str | os.PathLike[str], by: str) -> None:
     resolved = str(Path(folder).expanduser().resolve())
     with store.write() as db:
         if not db.execute("DELETE FROM roots WHERE folder = ?", [resolved]).rowcount:
-            raise ValueError(f"{resolved} is not named; there are: {', '.join(named(store)) or 'none'}")
+            raise ValueError(f"{resolved} is not named; choose from: {', '.join(named(store)) or 'none'}")
         audit.record(store, by, "root", before=resolved)
 
 

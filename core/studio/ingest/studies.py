@@ -227,7 +227,7 @@ def files_at(path: str | os.PathLike) -> list[Path]:
         raise ValueError("give the path of a file or a folder on this machine")
     target = Path(text).expanduser().absolute()
     if not target.exists():
-        raise ValueError(f"there is no file or folder {target}")
+        raise ValueError(f"the file or folder {target} does not exist")
     files = list(files_under(target)) if target.is_dir() else [target]
     if not files:
         raise ValueError(f"no images in {target}")

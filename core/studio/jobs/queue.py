@@ -35,11 +35,11 @@ def submit(store: Store, steps: list[dict], start: bool = True) -> int:
     chain = [{"step": s["step"], "run": s.get("run") or "", "args": s.get("args") or {}} for s in steps]
     for step in chain:
         if step["step"] not in STEPS:
-            raise ValueError(f"there is no job step {step['step']!r}; there are: {', '.join(sorted(STEPS))}")
+            raise ValueError(f"unknown job step {step['step']!r}; choose from: {', '.join(sorted(STEPS))}")
     with store.write() as db:
         for run in {step["run"] for step in chain if step["run"]}:
             if store.one("SELECT 1 FROM runs WHERE id = ?", [run]) is None:
-                raise NotFound(f"there is no run {run!r}")
+                raise NotFound(f"unknown run {run!r}")
         for step in chain:
             if step["step"] in TRAINS:
                 _refuse_twice(store, step["run"])
@@ -170,7 +170,7 @@ def get_job(store: Store, job: int) -> dict:
     """Returns the row of a job, with chain and args as values. Raises NotFound for an unknown job."""
     row = store.one("SELECT * FROM jobs WHERE id = ?", [job])
     if row is None:
-        raise NotFound(f"there is no job {job}; `jobs` lists them")
+        raise NotFound(f"unknown job {job}; `jobs` lists them")
     return parsed(row, *JSON)
 
 

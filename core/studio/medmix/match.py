@@ -148,7 +148,7 @@ def get(store: Store, match: str) -> dict[str, Any]:
     """
     row = store.one("SELECT * FROM matches WHERE id = ?", [match])
     if row is None:
-        raise NotFound(f"there is no match {match!r}")
+        raise NotFound(f"unknown match {match!r}")
     job = store.one(
         "SELECT id, status, error FROM jobs WHERE json_extract(chain, '$[0].args.match') = ? ORDER BY id DESC LIMIT 1",
         [match],

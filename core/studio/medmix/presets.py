@@ -54,7 +54,7 @@ def get_preset(store: Store, name: str) -> dict:
     """Returns the newest version of a preset. Raises NotFound, which lists the existing presets."""
     listed = {row["name"]: row for row in list_presets(store)}
     if name not in listed:
-        raise NotFound(f"there is no preset {name!r}; there are: {', '.join(listed)}")
+        raise NotFound(f"unknown preset {name!r}; choose from: {', '.join(listed)}")
     return listed[name]
 
 

@@ -199,7 +199,7 @@ class Studio:
             RuntimeError: If the training fails.
         """
         if preset not in PRETRAIN_PRESETS:
-            raise ValueError(f"there is no preset {preset!r}; there are: {', '.join(PRETRAIN_PRESETS)}")
+            raise ValueError(f"unknown preset {preset!r}; choose from: {', '.join(PRETRAIN_PRESETS)}")
         run = pipeline.create_pretrain(self.store, study, PRETRAIN_PRESETS[preset].replace(**settings), name)
         return self._worked(run, pipeline.chain(pretrain=run, device=self.device))
 

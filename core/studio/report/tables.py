@@ -237,7 +237,7 @@ def tables_of(
     labels = {arm.label for table in tables for arm in table.arms}
     if only and set(only) - labels:
         missing = ", ".join(sorted(set(only) - labels))
-        raise ValueError(f"no row is called {missing}; there are: {', '.join(sorted(labels))}")
+        raise ValueError(f"no row is called {missing}; choose from: {', '.join(sorted(labels))}")
     return [_with(table, budget, only, network or network_of(budget)) for table in tables]
 
 

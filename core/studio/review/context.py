@@ -52,7 +52,7 @@ class NoOrder(Exception):
 
 def no_case(number: int) -> NotFound:
     """Returns the error for a number that is not a case, or not one of the request's study."""
-    return NotFound(f"There is no case {number}; it may have been removed with its study. Reload the page.")
+    return NotFound(f"Unknown case {number}; it may have been removed with its study. Reload the page.")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class RequestContext:
             if number is not None:
                 raise no_case(number)
             study_row(store, study or "")  # raises NotFound
-            raise NotFound(f"there is no study {study!r}")
+            raise NotFound(f"unknown study {study!r}")
         session = json.loads(facts["reading_session"]) if facts["reading_session"] else None
         about_run = json.loads(facts["asked_run"]) if facts["asked_run"] else None
         session_id = session["id"] if session else None

@@ -168,7 +168,7 @@ def _case_of_neutral(store: Store, mask_id: int, reader: str, hidden: list[str])
 
 def no_mask(mask_id: int) -> NotFound:
     """Returns the error for a number that is not a lesion mask, or not one that the reader may know of."""
-    return NotFound(f"There is no lesion mask {mask_id}.")
+    return NotFound(f"Unknown lesion mask {mask_id}.")
 
 
 def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:

@@ -152,7 +152,7 @@ def add_reader(store: Store, name: str, password: str | Hashed, role: str = "rea
 def remove_reader(store: Store, name: str) -> None:
     """Removes an account's password and ends its sessions; its reviews stay. Raises NotFound if it is unknown."""
     if store.one("SELECT 1 FROM readers WHERE name = ?", [name]) is None:
-        raise NotFound(f"there is no reader called {name!r}")
+        raise NotFound(f"unknown reader {name!r}")
     with store.write() as db:
         db.execute("UPDATE readers SET password_hash = NULL WHERE name = ?", [name])
         end_sign_ins(store, name)
@@ -492,7 +492,7 @@ def _found(store: Store, name: str) -> Row | None:
 def _account(store: Store, name: str) -> Row:
     row = _found(store, name)
     if row is None:
-        raise NotFound(f"there is no reader called {name!r}")
+        raise NotFound(f"unknown reader {name!r}")
     return row
 
 

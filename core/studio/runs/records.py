@@ -71,7 +71,7 @@ def create_run(
 ) -> str:
     """Creates a run (status 'new') and its folder; returns its id. `parent` is the encoder run of a fit."""
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
-        raise NotFound(f"there is no study {study!r}")
+        raise NotFound(f"unknown study {study!r}")
     if parent is not None and get_run(store, parent)["kind"] != "pretrain":
         raise ValueError(f"{parent} is not an encoder's run; a fit needs a pretrain run as its parent")
     run_id = f"{method}-{secrets.token_hex(4)}"
@@ -102,7 +102,7 @@ def get_run(store: Store, run_id: str) -> dict:
     row = store.one("SELECT * FROM runs WHERE id = ?", [run_id])
     if row is None:
         latest = [r["id"] for r in store.query("SELECT id FROM runs ORDER BY created DESC, rowid DESC LIMIT 8")]
-        raise NotFound(f"there is no run {run_id!r}; the latest are: {', '.join(latest) or 'none yet'}")
+        raise NotFound(f"unknown run {run_id!r}; the latest are: {', '.join(latest) or 'none yet'}")
     return parsed(row, *_JSON)
 
 

@@ -86,7 +86,7 @@ def archs(store: Store) -> dict[str, str]:
 def remove(store: Store, name: str, by: str) -> None:
     """Removes a file from the list; runs that used it are kept. Raises ValueError if it is not on the list."""
     if name in NAMES or name not in listed(store):
-        raise ValueError(f"{name!r} was not added; there are: {', '.join(listed(store)[len(NAMES) :]) or 'none'}")
+        raise ValueError(f"{name!r} was not added; choose from: {', '.join(listed(store)[len(NAMES) :]) or 'none'}")
     file = folder_of(store) / name
     for path in (file, note_of(file)):
         path.unlink(missing_ok=True)

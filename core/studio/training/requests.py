@@ -130,7 +130,7 @@ def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> di
     """
     for name in detectors:
         if name not in DETECTORS.names():
-            raise BadConfig(f"no detector is called {name!r}; there are: {', '.join(DETECTORS.names())}")
+            raise BadConfig(f"no detector is called {name!r}; choose from: {', '.join(DETECTORS.names())}")
     settled = {name: first_weights.settled(store, options, files) for name, options in detectors.items()}
     return {name: DETECTORS.get(name).Config.from_dict(options) for name, options in settled.items()}
 

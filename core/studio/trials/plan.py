@@ -142,7 +142,7 @@ def get(store: Store, trial: int) -> dict[str, Any]:
     """Returns the row of a trial, with its plan as a `TrialPlan`. Raises NotFound for an unknown trial."""
     row = store.one("SELECT * FROM trials WHERE id = ?", [trial])
     if row is None:
-        raise NotFound(f"There is no trial {trial}.")
+        raise NotFound(f"Unknown trial {trial}.")
     return {**row, "plan": TrialPlan.from_dict(json.loads(row["plan"]))}
 
 

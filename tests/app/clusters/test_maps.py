@@ -245,7 +245,7 @@ def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_
     page.locator(".menu.place summary").click()
     page.locator(".place-folder").fill(str(tmp_path / "nowhere"))
     page.get_by_role("button", name="Place", exact=True).click()
-    page.get_by_text("there is no folder").wait_for()
+    page.get_by_text("does not exist").wait_for()
     page.locator(".place-folder").fill(str(tmp_path / "ward 3"))
     page.get_by_role("button", name="Place", exact=True).click()
     page.wait_for_function(

@@ -94,7 +94,7 @@ def test_two_processes_where_there_are_two_cores(paths, cores, two):
 
 def test_a_benchmark_that_is_not_there_is_a_sentence(capsys):
     assert main(["bench", "nothing"]) == 2
-    assert "there is no benchmark 'nothing'; there are: " in capsys.readouterr().err
+    assert "unknown benchmark 'nothing'; choose from: " in capsys.readouterr().err
 
 
 @pytest.fixture

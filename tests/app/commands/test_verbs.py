@@ -86,8 +86,8 @@ def test_options_and_their_mistakes(capsys, tiny_study, home):
     assert "KEY=VALUE" in mistake("--set", "lr")
     assert "has no nonsense" in mistake("--set", "nonsense=1")
     assert "takes float" in mistake("--set", "lr=fast")
-    assert "there is no preset" in mistake("--preset", "grand")
-    assert "there are: paper, quick" in mistake("--medmix", "grand")
+    assert "unknown preset" in mistake("--preset", "grand")
+    assert "choose from: paper, quick" in mistake("--medmix", "grand")
     assert options_of(["lr=0.1", "medmix.k=2", "centres=random"]) == {"lr": 0.1, "medmix.k": 2, "centres": "random"}
 
 

@@ -90,7 +90,7 @@ def run_experiment(args) -> int:
     from tests.benches.experiments.runner import run_plan
 
     if args.name not in EXPERIMENTS:
-        raise UserError(f"no experiment is called {args.name!r}; there are: {', '.join(EXPERIMENTS)}")
+        raise UserError(f"no experiment is called {args.name!r}; choose from: {', '.join(EXPERIMENTS)}")
     started, store = time.monotonic(), open_store(args)
     arms = EXPERIMENTS[args.name]()
     if args.arms:
@@ -168,7 +168,7 @@ def run_choose(args) -> int:
         sets[study] = [line for line in sets.get(study, []) if line["label"] not in new] + lines
     arms = [label for label in _labels(sets) if args.among in label]
     if not arms:
-        raise UserError(f"no arm is called like {args.among!r}; there are: {', '.join(_labels(sets))}")
+        raise UserError(f"no arm is called like {args.among!r}; choose from: {', '.join(_labels(sets))}")
     try:
         choices = leave_one_out(sets, arms)
     except ValueError as error:

@@ -79,7 +79,7 @@ def test_new_images_are_placed_by_the_verb(embed, tmp_path):
 
 def test_mistakes_of_placing_are_sentences(embed, world, tmp_path):
     for options, sentence in (
-        (("--place", str(tmp_path / "no")), "there is no folder"),
+        (("--place", str(tmp_path / "no")), "does not exist"),
         (("--study", "nobody"), "no study 'nobody'"),
         (("--place", str(tmp_path), "--study", world.study), "not allowed with"),
     ):

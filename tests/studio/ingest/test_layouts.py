@@ -129,7 +129,7 @@ def test_a_missing_an_empty_and_an_unknown_layout_say_what_to_do(tmp_path):
         read_layout(tmp_path / "nowhere")
     with pytest.raises(BadFolder, match="expected train/normal"):
         read_layout(tmp_path)
-    with pytest.raises(BadFolder, match="there are: table, flat, plain, loco, bmad, mvtec"):
+    with pytest.raises(BadFolder, match="choose from: table, flat, plain, loco, bmad, mvtec"):
         read_layout(tmp_path, "spiral")
 
 

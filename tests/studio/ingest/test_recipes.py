@@ -94,7 +94,7 @@ def test_covidx_by_its_lists(tmp_path):
 def test_what_is_missing_is_named_with_where_it_is_obtained(name, tmp_path):
     with pytest.raises(ValueError, match="is obtained from"):
         recipes.make(name, tmp_path, tmp_path / "out.csv")
-    with pytest.raises(ValueError, match="there is no folder"):
+    with pytest.raises(ValueError, match="does not exist"):
         recipes.make(name, tmp_path / "nowhere", tmp_path / "out.csv")
 
 
@@ -106,4 +106,4 @@ def test_the_verb_makes_the_study(home, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "train normal: 5 images, the paper has 13250" in said and "liu (table): 9 images" in said
     assert main(["study", "recipe", "mnist", str(tmp_path), "--home", str(home.path)]) == 2
-    assert "there are: covidx, hyperkvasir, lag, liu" in capsys.readouterr().err
+    assert "choose from: covidx, hyperkvasir, lag, liu" in capsys.readouterr().err

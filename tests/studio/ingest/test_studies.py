@@ -125,7 +125,7 @@ def test_names(store, tiny_study, tiny_folder):
         studies.import_study(store, "Tiny", tiny_folder)
     with pytest.raises(ValueError, match="needs a letter"):
         studies.import_study(store, "///", tiny_folder)
-    with pytest.raises(NotFound, match="there are: tiny"):
+    with pytest.raises(NotFound, match="choose from: tiny"):
         studies.show_study(store, "other")
     assert studies.slug("Köln: Côlon 2") == "koln-colon-2"
 

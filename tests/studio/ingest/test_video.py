@@ -110,6 +110,6 @@ def test_the_verbs_take_recordings(store, tmp_path, capsys):
     assert {c["path"].rsplit("/", 1)[1]: c["n"] for c in counts} == {"a.avi": 5, "b.avi": 5, "c.avi": 25}
     assert "5 test cases added" in capsys.readouterr().out
     assert main(["study", "add", "exam", str(tmp_path / "nowhere"), *home]) == 2
-    assert "there is no file or folder" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
     assert main(["study", "import", "more", str(tmp_path / "in"), "--fps", "0", *home]) == 2
     assert "frames a second" in capsys.readouterr().err

@@ -114,7 +114,7 @@ def test_asked_for_twice_it_is_one_job_and_nothing_is_saved_before_the_first_try
     assert one == two and len(store.query("SELECT 1 FROM matches")) == 1
     with pytest.raises(ValueError, match="not tried anything yet"):
         match.save(store, one["match"], "mine")
-    with pytest.raises(ValueError, match="there is no match"):
+    with pytest.raises(ValueError, match="unknown match"):
         match.get(store, "none")
 
 

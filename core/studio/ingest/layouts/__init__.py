@@ -66,7 +66,7 @@ def read_layout(
     Raises BadFolder if the folder is missing or empty, or the layout or an answer is unknown.
     """
     if layout not in (None, "table", "flat", *folders.LAYOUTS):
-        raise BadFolder(f"there is no layout {layout!r}; there are: table, flat, {', '.join(folders.LAYOUTS)}")
+        raise BadFolder(f"unknown layout {layout!r}; choose from: table, flat, {', '.join(folders.LAYOUTS)}")
     answers = answers or {}
     for group, answer in answers.items():
         if answer not in ANSWERS:
@@ -75,7 +75,7 @@ def read_layout(
         if not within.holds(file):
             raise BadFolder(f"{file.name}: {OUTSIDE}")
     if not folder.exists():
-        raise BadFolder(f"there is no folder {folder}")
+        raise BadFolder(f"the folder {folder} does not exist")
 
     def found(name: str, find: Callable[[], Iterable[Entry]]) -> tuple[str, Entries]:
         entries = Entries(lambda: confined(find(), within))
@@ -118,7 +118,7 @@ def conclude(layout: str, entries: Iterable[Entry], answers: Mapping[str, str] |
     listed = sorted(groups.values(), key=lambda g: (bool(g.meaning), g.meaning == "left out", g.name))
     if unknown := set(answers or ()) - {g.name for g in listed}:
         raise BadFolder(
-            f"there is no group {', '.join(sorted(unknown))}; there are: {', '.join({g.name for g in listed})}"
+            f"unknown group {', '.join(sorted(unknown))}; choose from: {', '.join({g.name for g in listed})}"
         )
     if any(not g.meaning for g in listed):
         raise Unclear(layout, listed)

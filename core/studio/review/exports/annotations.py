@@ -92,7 +92,7 @@ class _Cases:
     def __init__(self, store: Store, study: str) -> None:
         rows = store.query("SELECT * FROM cases WHERE study = ? ORDER BY id", [study])
         if not rows:
-            raise Refused(f"there is no study {study!r} with images")
+            raise Refused(f"the study {study!r} does not exist or has no images")
         self.by_id = {case["id"]: case for case in rows}
         self.ours: dict[str, int] = {}  # by their names in exports
         frames, paths = Counter(case["path"] for case in rows), list[tuple[str, int]]()
