@@ -1,7 +1,7 @@
-"""The job step `import`: imports the files that are ready in a watched folder, then scores the new cases.
+"""Job step `import`, which imports the files that are ready in a watched folder, then scores the new cases.
 
-In a study that is not watched it only scores (cases that were added by hand). It can be repeated at any time. Each file
-ends as 'taken' (a case), 'double' (its bytes are already a case) or 'failed' with the reason.
+In a study without a watched folder, the step only scores cases that were added by hand. It can be repeated at any time.
+The final state of a file is 'taken' (a new case), 'double' (identical to a case) or 'failed'.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from core.studio.db.store import Store, now
 from core.studio.incoming import watch
 from core.studio.ingest import roots
 from core.studio.ingest.reader import printable
+from core.studio.ingest.records import study_row
 from core.studio.ingest.studies import add_cases
 from core.studio.jobs import queue
 from core.studio.jobs.steps import Work
@@ -22,12 +23,13 @@ from core.studio.runs import records as runs
 from core.studio.runs.scoring import score_new
 
 BATCH = 200  # files imported in one transaction
-TRIES = 3  # a file is skipped after the process has ended this many times while reading it
+TRIES = 3  # a file is skipped after the process has crashed this many times while reading the file
 
 
 def import_incoming(work: Work) -> None:
-    """Imports the files that are ready, then scores the new cases with the chosen run. args: study."""
+    """Imports the files that are ready in the study of a job, then scores the new cases with the chosen run."""
     store, study = work.store, work.args["study"]
+    study_row(store, study)  # raises NotFound for a study in the bin, before a file counts as tried
     row = store.one("SELECT * FROM watches WHERE study = ?", [study])
     if row is None:
         run = chosen_run(store, study, None)
@@ -67,7 +69,7 @@ def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
             fresh.append(file)
         else:
             _note(store, file, state, note)
-    with store.write() as db:  # before reading, so that the count is stored even if reading ends this process
+    with store.write() as db:  # before reading, so that the count is stored even if reading crashes this process
         db.conn.executemany(
             "UPDATE incoming SET tries = tries + 1 WHERE study = ? AND path = ?", [(study, f["path"]) for f in fresh]
         )
@@ -89,18 +91,18 @@ def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
 
 
 def _judge(store: Store, study: str, file: dict, hashes: dict[str, str]) -> tuple[str | None, str]:
-    """Returns (state, note) for a file to skip, (None, "") for one to import. hashes: digest -> path in this batch."""
+    """Returns (state, note) of a file to skip, or (None, "") for a file to import. `hashes` is {SHA-256: path}."""
     path = Path(file["path"])
     try:
         stat = path.stat()
         if (stat.st_size, stat.st_mtime_ns) != (file["size"], file["mtime"]):
-            return "waiting", ""  # it was written to again: the next check starts over
+            return "waiting", ""  # the file has changed again, so the next check starts over
         digest = file_sha256(path)
     except OSError as error:
         return "failed", f"cannot be read: {error.strerror or error}"
     same = store.one("SELECT name, path FROM cases WHERE study = ? AND sha256 = ? LIMIT 1", [study, digest])
     if same is not None:
-        return "double", f"the study has this file already, as {same['name']}"
+        return "double", f"the study already has this file, as {same['name']}"
     if digest in hashes:
         return "double", f"the same file as {Path(hashes[digest]).name}"
     if store.one("SELECT 1 FROM cases WHERE study = ? AND path = ? LIMIT 1", [study, str(path)]) is not None:
@@ -119,9 +121,9 @@ def _note(store: Store, file: dict, state: str, note: str) -> None:
 
 
 def chosen_run(store: Store, study: str, run: str | None) -> str | None:
-    """Returns the given run; else the one that Review opens with; else the newest finished fit; None if there is none.
+    """Returns the given run, or else the run that Review opens with, or else the newest finished fit, or None.
 
-    A run that waits for its first scoring is skipped: that job also scores the new cases.
+    A run that waits for its first scoring is skipped, because that job also scores the new cases.
     """
     return next((c for c in _candidates(store, study, run) if to_be_scored(store, c) is None), None)
 
@@ -137,7 +139,7 @@ def _candidates(store: Store, study: str, run: str | None) -> list[str]:
 
 
 def to_be_scored(store: Store, run: str) -> int | None:
-    """Returns the job of the long queue that is about to score a run for the first time, if any."""
+    """Returns the id of the waiting job that will score a run for the first time, or None if there is no such job."""
     calibration = runs.get_run(store, run)["summary"].get("calibration")
     return None if calibration else queue.awaited(store, [run], "score")
 
@@ -146,5 +148,5 @@ def _unscored(store: Store, study: str, run: str | None) -> str:
     """Returns why no run scores the new cases."""
     awaited = [to_be_scored(store, c) for c in _candidates(store, study, run)]
     if awaited:
-        return f"job {awaited[0]} is about to score them with the others"
-    return "no fit is finished yet, so nothing is scored: train and fit one in Training"
+        return f"job {awaited[0]} will score them with the other cases"
+    return "no fit is finished yet, so nothing is scored; train and fit a detector in Training"

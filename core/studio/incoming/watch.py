@@ -1,8 +1,8 @@
-"""Watched folders: files put into one are imported into its study and scored, and so appear in the worklist.
+"""Watches folders, so that new files are imported into the study of the folder, scored and shown in the worklist.
 
-Checking the folder is cheap and repeated (by `Lookout` in the app, by the verb `watch`): it writes the files it finds
-into the table `incoming` and, when a file has not changed for a while, queues one job with the step `import` (job.py).
-A watch belongs to this machine: it is not part of a study's bundle.
+The app (`Lookout`) or the command `watch` checks the folders repeatedly. A check writes the files into the table
+`incoming` and, once a file has not changed for a while, queues one job with the step `import` (job.py). A watch belongs
+to this machine and is not part of the study's bundle.
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs.queue import NOT_ENDED
 from core.studio.runs import records as runs
 
-SETTLE = 4.0  # seconds during which size and time of a file must not change
+SETTLE = 4.0  # seconds for which the size and time of a file must not change
 EVERY = 3.0  # seconds between two checks
-SHARE = 20  # checking takes at most this fraction (1 / SHARE) of the time, however large the folder
-UNFINISHED = {".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", ".download"}  # renamed when complete
+SHARE = 20  # checks take at most 1 / SHARE of the time, even for large folders
+UNFINISHED = {".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", ".download"}  # of incomplete files
 LISTED = 50  # skipped files that are listed by name
 
 
 def set_watch(
     store: Store, study: str, folder: str, by: str, run: str | None = None, active: bool = True, copy: bool = False
 ) -> dict:
-    """Sets a study's watched folder, or stops watching it (`active` False); returns the result of `shown`.
+    """Sets the watched folder of a study, or stops watching if `active` is False; returns the result of `shown`.
 
-    run: the run that scores new cases, None for the one that Review opens with. copy: copy the files to the home.
-    Raises ValueError if the folder to watch does not exist, or the run is not a finished fit of the study.
+    run: Id of the run that scores new cases, or None for the run that Review opens with.
+    copy: Whether the files are copied into the home.
+
+    Raises ValueError if the folder does not exist, or the run is not a finished fit of the study.
     """
     study_row(store, study)
     path = Path(folder.strip()).expanduser().absolute() if folder.strip() else None
     if path is None:
-        raise ValueError("give the folder to watch, by its path on this machine")
+        raise ValueError("enter the path of the folder to watch on this machine")
     if active and not path.is_dir():
-        raise ValueError(f"the folder {path} does not exist; make it first")
+        raise ValueError(f"the folder {path} does not exist; create it first")
     if run:
         row = runs.get_run(store, run)
         if row["study"] != study or row["kind"] != "fit" or row["status"] != "done":
-            raise ValueError(f"{run} is no finished fit of {study}; choose one that is")
+            raise ValueError(f"{run} is not a finished fit of {study}; choose a finished fit")
     with store.write() as db:
         before = store.one("SELECT folder, run, active, copy FROM watches WHERE study = ?", [study])
         row = {"folder": str(path), "run": run or None, "active": int(active), "copy": int(copy)}
@@ -58,15 +60,16 @@ def set_watch(
 
 
 def get_watch(store: Store, study: str) -> dict | None:
-    """Returns the study's watch in the form of `shown`, or None if it has none."""
+    """Returns the result of `shown`, or None if the study has no watch."""
     exists = store.one("SELECT 1 FROM watches WHERE study = ?", [study])
     return shown(store, study) if exists else None
 
 
 def shown(store: Store, study: str) -> dict:
-    """Returns a study's watch: settings, "counts" by state, "left_out" [{"name", "note"}], "job" (None: idle).
+    """Returns the watch of a study as a dictionary. Raises NotFound if the study has no watch.
 
-    Raises NotFound if the study has none.
+    In addition to the settings, "counts" has the number of files by state, "left_out" the skipped files as [{"name",
+    "note"}], and "job" the import job or None.
     """
     row = store.first("SELECT * FROM watches WHERE study = ?", [study])
     counts = {
@@ -88,31 +91,31 @@ def shown(store: Store, study: str) -> dict:
 
 
 def watched(store: Store) -> list[dict]:
-    """Lists the active watches of studies outside the bin: [{"study", "folder"}]."""
-    query = "SELECT w.study, w.folder FROM watches w JOIN studies s ON s.id = w.study"
+    """Returns the rows of the active watches of studies outside the bin."""
+    query = "SELECT w.* FROM watches w JOIN studies s ON s.id = w.study"
     return store.query(f"{query} WHERE w.active = 1 AND s.binned IS NULL ORDER BY w.study")
 
 
 def ended(store: Store) -> dict[tuple[str, str], str]:
-    """Returns the results of incoming files: (study, path) -> 'taken', 'double REASON' or 'failed REASON'."""
+    """Returns the result of each incoming file by (study, path): 'taken', 'double REASON' or 'failed REASON'."""
     query = "SELECT study, path, state, note FROM incoming WHERE state IN ('taken', 'double', 'failed')"
     return {(r["study"], r["path"]): f"{r['state']} {r['note']}".strip() for r in store.query(query)}
 
 
 def changes(store: Store) -> dict[str, str]:
-    """Returns {study: time at which its watch last imported or scored cases}, so that pages can refresh."""
+    """Returns {study: time of the last import or scoring by its watch}, so that pages can refresh."""
     query = "SELECT study, changed FROM watches WHERE changed IS NOT NULL"
     return {r["study"]: r["changed"] for r in store.query(query)}
 
 
 def arrivals(store: Store) -> dict[str, str]:
-    """Returns {watched study: time of its newest case}, for readers who must not learn when a case was scored."""
+    """Returns {watched study: time of the newest case}, for readers who must not learn when cases were scored."""
     query = "SELECT w.study, (SELECT max(c.added) FROM cases c WHERE c.study = w.study) AS added FROM watches w"
     return {r["study"]: r["added"] for r in store.query(f"{query} WHERE w.changed IS NOT NULL") if r["added"]}
 
 
 def open_job(store: Store, study: str) -> dict | None:
-    """Returns the study's import job that has not ended yet, or None."""
+    """Returns the import job of a study that has not ended yet, or None if there is no such job."""
     return store.one(
         "SELECT id, status, message FROM jobs WHERE step = 'import' AND json_extract(args, '$.study') = ? "
         "AND status IN (?, ?, ?, ?) ORDER BY id DESC LIMIT 1",
@@ -121,8 +124,8 @@ def open_job(store: Store, study: str) -> dict | None:
 
 
 def look(store: Store, clock: Callable[[], float] = time.time) -> list[int]:
-    """Checks every active watched folder once, and queues imports of complete files; returns the ids of these jobs."""
-    looks = [_look(store, watch, clock()) for watch in store.query("SELECT * FROM watches WHERE active = 1")]
+    """Checks all watched folders once, queues imports of complete files, and returns the ids of the queued jobs."""
+    looks = [_look(store, watch, clock()) for watch in watched(store)]
     queued = [job for job in looks if job is not None]
     if queued:
         jobs.ensure_worker(store)
@@ -143,7 +146,7 @@ def _look(store: Store, watch: dict, at: float) -> int | None:
             name, stat = str(path), path.stat()
             name.encode()
         except (OSError, UnicodeEncodeError):
-            continue  # it has gone again, or its name cannot be stored
+            continue  # the file has been removed, or its name cannot be stored
         if path.suffix.lower() in UNFINISHED or not path.is_file():
             continue
         present.add(name)
@@ -168,7 +171,7 @@ def _look(store: Store, watch: dict, at: float) -> int | None:
 
 
 def _queue(store: Store, study: str) -> int | None:
-    """Queues the study's import job; there is only one at a time, and an interrupted one is resumed."""
+    """Queues the import job of a study or resumes an interrupted one, unless a job is running or waiting."""
     if store.one("SELECT 1 FROM incoming WHERE study = ? AND state = 'ready'", [study]) is None:
         return None
     job = open_job(store, study)
@@ -182,7 +185,7 @@ def _queue(store: Store, study: str) -> int | None:
 
 
 def say(store: Store, study: str, text: str, changed: bool = False) -> None:
-    """Stores the message that the page shows for a watch. changed: whether cases or scores were added."""
+    """Stores the message that the page shows for a watch. `changed` says whether cases or scores were added."""
     store.execute(
         "UPDATE watches SET message = ?, changed = coalesce(?, changed) WHERE study = ? AND (message != ? OR ?)",
         [text, now() if changed else None, study, text, changed],
@@ -190,7 +193,7 @@ def say(store: Store, study: str, text: str, changed: bool = False) -> None:
 
 
 class Lookout:
-    """Checks the watched folders every few seconds in a thread: `with Lookout(store): serve()`."""
+    """Context manager that checks the watched folders every few seconds in a thread."""
 
     def __init__(self, store: Store, every: float = EVERY):
         self._store, self._every, self._stop = store, every, threading.Event()
@@ -210,7 +213,7 @@ class Lookout:
             started = time.monotonic()
             try:
                 look(self._store)
-            except Exception as error:  # a full disk or a busy database must not end the watching for good
+            except Exception as error:  # a full disk or a busy database must not end the checks permanently
                 text = f"{type(error).__name__}: {logged.text_of(error)}"
                 if text != reported:
                     print(f"Watched folders: {text}", file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ import pytest
 from core.studio.db import audit, opening
 from core.studio.incoming import watch
 from core.studio.ingest import studies
+from core.studio.runs import bin as bins
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
 from tests.conftest import ARCH, picture, wait, write
@@ -83,12 +84,12 @@ def test_a_name_used_again(watched, clock):
 
 def test_the_run_is_checked_and_a_missing_folder_is_said(watched, clock, tmp_path):
     store, study, folder = watched
-    with pytest.raises(ValueError, match="no folder"):
+    with pytest.raises(ValueError, match="does not exist"):
         watch.set_watch(store, study, str(tmp_path / "nowhere"), "root")
-    with pytest.raises(ValueError, match="give the folder"):
+    with pytest.raises(ValueError, match="enter the path"):
         watch.set_watch(store, study, "  ", "root")
     encoder = pipeline.create_untrained(store, study, 32, arch=ARCH)
-    with pytest.raises(ValueError, match="no finished fit"):
+    with pytest.raises(ValueError, match="not a finished fit"):
         watch.set_watch(store, study, str(folder), "root", run=encoder)
     folder.rmdir()
     watch.look(store, lambda: clock[0])
@@ -127,6 +128,21 @@ def test_the_verb(store, tiny_study, tmp_path):
     assert "new.png" in done.stdout and "1 case imported" in done.stdout
     off = subprocess.run([*command[:4], "--off", *command[-2:]], capture_output=True, text=True, timeout=300)
     assert off.returncode == 0 and not watch.get_watch(store, tiny_study)["active"]
+
+
+def test_a_study_in_the_bin_takes_nothing_until_it_is_restored(watched, clock):
+    """Binned before a check, or between the check and its job: no file counts as tried."""
+    store, study, folder = watched
+    write(folder / "new.png", picture(50)[0])
+    assert len(look(store, clock)) == 1
+    bins.put_study(store, study, "ann")
+    run_jobs(store)
+    assert watch.look(store, lambda: clock[0]) == [] and watch.watched(store) == []
+    assert [(r["state"], r["tries"]) for r in store.query("SELECT * FROM incoming")] == [("ready", 0)]
+    bins.restore(store, "study", study, "ann")
+    look(store, clock)
+    run_jobs(store)
+    assert states(store) == {"new.png": "taken"}
 
 
 def test_a_watch_goes_with_its_study(watched):
