@@ -28,7 +28,8 @@ from tests.benches.scoring import beside_pass
 def pretrain(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     """Time of a PMSACL training step, against forward, backward and SGD of the bare ResNet-18.
 
-    `paper` preset at 256 px. "ratio": seconds of a PMSACL step over those of the bare network on as many images.
+    `as-printed` preset (ResNet-18) at 256 px. "ratio": seconds of a PMSACL step over those of the bare network on as
+    many images.
 
     Both see the same number of images of the same size, in the same precision and memory format; the bare network's
     are preloaded on the device and its loss is a mean square. Batches are smaller on a CPU. Steps are taken in turns
@@ -36,14 +37,14 @@ def pretrain(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     """
     where = pick_device(device)
     big = where.type == "cuda"
-    config = PRETRAIN_PRESETS["paper"].replace(batch=32 if big else 4, size=128 if quick else 256)
+    config = PRETRAIN_PRESETS["as-printed"].replace(batch=32 if big else 4, size=128 if quick else 256)
     steps = (10 if quick else 30) if big else (2 if quick else 5)
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (2 * config.batch, config.size, config.size, 3), dtype=np.uint8)
     trainer = Pretraining(config, Data(pixels, None), where)
     trainer.prepare()
 
-    count = len(trainer.views().images)  # the weak views and, as `paper` has it, the strong images alone
+    count = len(trainer.views().images)  # the weak views and, as the paper has it, the strong images alone
     bare = torchvision.models.resnet18(weights=None).to(where, memory_format=trainer.model.format)
     images = torch.rand(count, 3, config.size, config.size, device=where).contiguous(memory_format=trainer.model.format)
     optimiser = torch.optim.SGD(bare.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay)
@@ -72,7 +73,7 @@ PROCESSES = (1, 8, 64)
 def joint_step(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     """Time of a training step of the joint batch as processes are added: its parts for 1, 8 and 64, measured on one.
 
-    `paper` preset, as many images a process however many there are. "ratio": a step of 64 processes over one's.
+    `as-printed` preset, as many images a process however many there are. "ratio": a step of 64 processes over one's.
 
     "processes": {count: {"network", "read", "views", "loss", "step"}} in seconds. Each process reads its share of the
     joint batch, makes its views, passes them through the network and has the whole joint loss; what the exchange of
@@ -82,7 +83,7 @@ def joint_step(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     where = pick_device(device)
     counts = PROCESSES[:2] if quick else PROCESSES
     batch, size, rounds = (2, 64, 2) if quick else (32 if where.type == "cuda" else 4, 256, 5)
-    config = PRETRAIN_PRESETS["paper"].replace(batch=batch, size=size, centre_images=batch)
+    config = PRETRAIN_PRESETS["as-printed"].replace(batch=batch, size=size, centre_images=batch)
     pixels = np.random.default_rng(0).integers(0, 256, (batch * counts[-1], size, size, 3), dtype=np.uint8)
     trainer = Pretraining(config, Data(pixels, None), where)
     trainer.prepare()
