@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Entry point. `python launch.py` prepares the environment and opens the page; `launch.py --help` lists the verbs.
 
-This file uses only the standard library, because the interpreter may have no other packages. If packages that
-requirements.txt lists are missing, they are installed into a new `.venv` once, and the command continues there.
+This file uses only the standard library, because the interpreter may have no other packages. If packages in
+requirements.txt are missing, they are installed into a new `.venv` once, and the command continues there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.abspath(__file__))
 VENV = os.path.join(ROOT, ".venv")
 PYTHON = os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
 INSIDE = "PMSACL_STUDIO_INSIDE"
-ROOM = 10  # GB needed during an installation of torch with its CUDA libraries; 7 afterwards
+ROOM = 10  # disk space in GB that the installation of torch with its CUDA libraries needs; 7 GB stay in use
 
 
 class Cannot(Exception):
@@ -36,7 +36,7 @@ def requirements(*parts):
 
 
 def lacking(file):
-    """Returns the lines of a requirements file that the installed packages do not meet; only >= and ~= are checked."""
+    """Returns the lines of a requirements file that installed packages do not satisfy. Only >= and ~= are checked."""
     missing = []
     with open(file, encoding="utf-8") as lines:
         for line in lines:
@@ -66,7 +66,7 @@ def stamp(file):
 
 
 def run(command, why):
-    """Runs a command, sending its output to stderr. Raises Cannot with the message `why` if it fails."""
+    """Runs a command, with its output on stderr. Raises Cannot with the message `why` if the command fails."""
     try:
         if subprocess.call(command, stdout=sys.stderr) == 0:
             return
@@ -82,7 +82,7 @@ def make_venv():
         # Debian keeps this part of Python in a separate package.
         package = "python3-venv"
         if not (hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get")):
-            raise Cannot(f"this Python cannot create environments; as root: apt-get install {package}")
+            raise Cannot(f"this Python cannot create environments; run as root: apt-get install {package}")
         say(f"Installing {package}")
         subprocess.call(["apt-get", "update", "-q"], stdout=sys.stderr)
         run(["apt-get", "install", "-y", "-q", package], f"apt-get could not install {package}")
@@ -91,13 +91,13 @@ def make_venv():
 
 
 def install(file):
-    """Installs a requirements file into .venv, unless this version of it was installed completely before."""
+    """Installs a requirements file into .venv, unless this version of the file has been installed before."""
     if os.path.exists(stamp(file)):
         return
     say(f"Installing {os.path.relpath(file, ROOT)} (once; this needs the network)")
     free = shutil.disk_usage(VENV).free / 1e9
     if file == requirements() and free < ROOM:
-        # Not refused: a build of torch without CUDA needs far less.
+        # This is only a warning, because torch without CUDA needs far less.
         say(f"Only {free:.1f} GB are free on this disk; up to {ROOM} GB are needed while installing")
     pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "-q", "-r", file]
     run(pip, "pip could not install everything; check the network and the disk's free space, then run this again")
@@ -128,7 +128,7 @@ def reenter(argv):
 
 
 def prepare(argv):
-    """Installs missing requirements; if .venv is needed, restarts the command there and does not return."""
+    """Installs missing requirements. If .venv is needed, this restarts the command there and does not return."""
     needed = [requirements()] + ([requirements("tests")] if argv[:1] == ["test"] else [])
     if os.environ.get(INSIDE) != "1" or "test" in argv[:1]:
         ours = os.path.realpath(sys.prefix) == os.path.realpath(VENV)
@@ -159,7 +159,7 @@ def main():
         return 1
     sys.path.insert(0, ROOT)
     if os.path.isdir(os.path.join(ROOT, "tests", "tools")):
-        from tests.tools import main as commands  # with the verbs of developers
+        from tests.tools import main as commands  # with the verbs for developers
     else:
         from app.commands import main as commands
     return commands(argv)

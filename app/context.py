@@ -1,4 +1,4 @@
-"""The context of every tab and route: the home, the store, the current reader."""
+"""The context that all routes and the page share: the home, the store, the current reader."""
 
 from __future__ import annotations
 
@@ -33,34 +33,31 @@ def token_of(request) -> str:
 
 @dataclass
 class Context:
-    """Holds the state that a server's routes and page share; each server has one. `build_page` sets `demo`."""
+    """State that the routes and the page of a server share. `demo` is Gradio's page, which `build_page` sets."""
 
     home: Any
     single_user: bool = True
-    proxied: bool = False  # a proxy on this machine names the client and the path
+    proxied: bool = False  # whether a proxy on this machine sends the client's address and the path
     demo: gr.Blocks | None = None
     sessions: Any = None
     _store: Any = field(default=None, repr=False)
     _held: dict[type, Any] = field(default_factory=dict, repr=False)
 
     def store(self):
-        """Returns the store, which is opened on first use; it manages one SQLite connection per thread."""
+        """Returns the store, which is opened on first use and manages one SQLite connection per thread."""
         if self._store is None:
             self._store = opening.open(self.home)
         return self._store
 
     def held(self, kind: type[T], *arguments: Any) -> T:
-        """Returns the server's only instance of `kind`, a class that keeps state between requests.
-
-        It is created from `arguments` on first use.
-        """
+        """Returns the server's only instance of the class `kind`, which is created from `arguments` on first use."""
         with _LOCK:
             if kind not in self._held:
                 self._held[kind] = kind(*arguments)
             return self._held[kind]
 
     def user_of(self, request) -> str | None:
-        """Returns the name of the reader who sent a FastAPI or Gradio request, or None if not signed in."""
+        """Returns the name of the reader who sent a FastAPI or Gradio request, or None if nobody is signed in."""
         state = (getattr(request, "scope", None) or {}).get("state") or {}
         if "user" in state:  # set by Guard once per request
             return state["user"]
@@ -69,7 +66,7 @@ class Context:
     def signed_in(self, request) -> str | None:
         """Returns the name of the reader who is signed in now, or None if the session or token has ended.
 
-        Unlike `user_of`, it checks again on every call, as long requests such as event streams need.
+        Unlike `user_of`, the method checks again on every call, as long requests such as event streams require.
         """
         if self.single_user:
             return SINGLE_USER
@@ -79,9 +76,9 @@ class Context:
         return self.sessions.name_of(cookies.get(self.sessions.COOKIE))
 
     def reading(self, request, **asked) -> AbstractContextManager[RequestContext]:
-        """Returns a context manager that opens a read transaction and yields the request's RequestContext.
+        """Returns a context manager that opens a read transaction and yields the RequestContext of a request.
 
-        asked: `study`, `run`, and `number` (the case number on the page) or `case_id`; see `RequestContext.read`.
+        asked: Arguments of `RequestContext.read`: `study`, `run`, and `number` (of a case on the page) or `case_id`.
         """
         return context.reading(self.store(), self.user_of(request) or "", single_user=self.single_user, **asked)
 
@@ -99,8 +96,8 @@ class Context:
     def making(self, reader: str, kind: str, adding: int = 1) -> Iterator[Callable[[Sequence[str | int]], None]]:
         """Opens a transaction in which a reader creates `adding` items of a kind, such as runs.
 
-        Yields a function that takes the items' ids and records their owner. Raises TooMuch if the reader's limits would
-        be exceeded; administrators have no limits.
+        Yields a function that records the reader as the owner of items, given their ids. Raises TooMuch if the reader
+        would exceed a limit; administrators have no limits.
         """
         store = self.store()
         limited = not self.administers(reader)
@@ -116,7 +113,7 @@ class Context:
         return people.rights(self.store(), reader, self.single_user)["administer"]
 
     def demand_root(self, path: str) -> None:
-        """Raises NotNamed if readers sign in and `path` lies outside the folders that `roots add` allows."""
+        """Raises NotNamed if readers sign in and `path` lies outside the folders that `roots add` has allowed."""
         roots.demand(self.store(), path, self.single_user)
 
     def files_of(self, reader: str) -> Any:
@@ -125,9 +122,9 @@ class Context:
 
     @staticmethod
     def asset(path: str) -> str:
-        """Returns the URL of a file in app/static or app/widgets. path: relative to app.
+        """Returns the URL of a file in app/static or app/widgets, given its path relative to app.
 
-        The URL contains a hash of the file's content, so browsers may cache it permanently.
+        The URL contains a hash of the file's content, so that browsers may cache the file permanently.
         """
         digest = hashlib.sha256((APP / path).read_bytes()).hexdigest()[:10]
         return f"./page/{path}?v={digest}"

@@ -1,8 +1,8 @@
-"""The named endpoints for programs: `gradio_client` lists them, and an MCP client sees them as tools.
+"""Named endpoints for programs, which `gradio_client` lists and an MCP client sees as tools.
 
-Each is a typed wrapper of the studio's routes, called with the caller's credentials: the routes decide on permissions,
-blinding, limits and errors. Programs sign in with a token (`Authorization: Bearer pmsacl_...`, made under "Tokens" at
-the top of the page); without accounts none is needed.
+Each endpoint is a typed wrapper of routes, which are called with the caller's credentials: the routes decide on
+permissions, blinding, limits and errors. Programs sign in with a token (`Authorization: Bearer pmsacl_...`), which is
+created under "Tokens" at the top of the page. In single-user mode no token is needed.
 """
 
 import base64
@@ -22,18 +22,18 @@ from pydantic import TypeAdapter, ValidationError
 from app.routes.errors import sentence_of
 from app.routes.programs import png_address
 
-CARRIED = ("authorization", "cookie")  # headers of the caller's request that identify the reader
+CARRIED = ("authorization", "cookie")  # headers that identify the reader, copied from the caller's request
 INSIDE = "http://localhost"
 
 
 class Routes:
-    """Calls the server's own routes within the process, with the caller's credentials."""
+    """Client of the server's own routes within the process, which sends the credentials of the caller."""
 
     def __init__(self) -> None:
-        self.server: FastAPI | None = None  # set later: the page is part of the server
+        self.server: FastAPI | None = None  # set later, because the page is part of the server
 
     async def ask(self, request: gr.Request, method: str, path: str, **given: Any) -> httpx.Response:
-        """Calls a route and returns its response. Raises gr.Error with the route's message on an error status."""
+        """Calls a route and returns its response. Raises gr.Error with the route's message if the route fails."""
         assert self.server is not None
         head = {name: request.headers[name] for name in CARRIED if name in request.headers}
         inside = httpx.ASGITransport(app=self.server)
@@ -48,12 +48,12 @@ class Routes:
         return answer
 
     async def get(self, request: gr.Request, path: str, **asked: Any) -> dict[str, Any]:
-        """Returns the JSON answer of a GET route without `ok`; query parameters that are None are not sent."""
+        """Returns the JSON answer of a GET route without `ok`. Query parameters that are None are not sent."""
         answer = await self.ask(request, "GET", path, params={k: v for k, v in asked.items() if v is not None})
         return _content(answer.json())
 
     async def post(self, request: gr.Request, path: str, **body: Any) -> dict[str, Any]:
-        """Returns the JSON answer of a POST route without `ok`; `body` is sent as JSON."""
+        """Returns the JSON answer of a POST route without `ok`. The keyword arguments are sent as JSON."""
         return _content((await self.ask(request, "POST", path, json=body)).json())
 
 
@@ -64,11 +64,11 @@ def _content(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refusal(sentence: str) -> gr.Error:
-    return gr.Error(sentence, print_exception=False)  # the caller's mistake, so it is not logged
+    return gr.Error(sentence, print_exception=False)  # not logged, because the caller made the mistake
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a function so that its arguments' types are checked, which Gradio does not do."""
+    """Wraps a function so that the types of its arguments are checked, which Gradio does not do."""
     types = {name: TypeAdapter(hint) for name, hint in get_type_hints(function).items() if hint is not gr.Request}
 
     @functools.wraps(function)
@@ -86,13 +86,13 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
-    """Returns the endpoints' functions by name."""
+    """Returns the functions of the endpoints by name."""
 
     async def studies(request: gr.Request) -> dict[str, Any]:
         """List the studies of the home and the jobs in progress.
 
         Returns:
-            studies: their ids; job: the running job, or the next one; waiting: the number of queued jobs
+            studies: ids of the studies; job: the running or the next job; waiting: number of queued jobs
         """
         return await routes.get(request, "/api/status")
 
@@ -100,32 +100,32 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         """List the encoders and fitted detectors of a study, with their metrics.
 
         Parameters:
-            study: the study's id
+            study: id of the study
         """
         return await routes.get(request, "/api/training/runs", study=study)
 
     async def score_image(image: str, run: str, request: gr.Request, heat_map: bool = False) -> dict[str, Any]:
-        """Score an image with a fitted detector. The image belongs to no study, and nothing is stored.
+        """Score an image with a fitted detector. The image belongs to no study and is not stored.
 
         Parameters:
-            image: bytes of an image file (PNG, JPEG, TIFF, DICOM) as base64
+            image: content of an image file (PNG, JPEG, TIFF, DICOM) as base64
             run: id of the fit
-            heat_map: whether to return its heat map, a 16-bit PNG as a data URL
+            heat_map: whether to return the heat map, a 16-bit PNG as a data URL
         """
         return await routes.post(request, "/api/programs/score", image=image, run=run, heat_map=heat_map)
 
     async def explain(case: int, run: str, request: gr.Request, heat_map: bool = False) -> dict[str, Any]:
-        """Explain the score of a case: its nearest normal images and, if it compares patches, its most abnormal one.
+        """Explain a case's score by the nearest normal images and, for some detectors, by the most abnormal patch.
 
         Parameters:
-            case: the case's number in the worklist
+            case: number of the case on the page
             run: id of the fit
-            heat_map: whether to return the case's heat map too, a 16-bit PNG as a data URL
+            heat_map: whether to return the case's heat map, a 16-bit PNG as a data URL
         """
         why = await routes.get(request, f"/api/case/{case}/nearest", run=run)
         try:
             why["patch"] = await routes.get(request, f"/api/case/{case}/explain", run=run)
-        except gr.Error as refusal:  # only some detectors compare with a single patch of one image
+        except gr.Error as refusal:  # not all detectors compare patches
             why |= {"patch": None, "no_patch": refusal.message}
         if heat_map:
             answer = await routes.ask(request, "GET", f"/api/case/{case}/heat", params={"run": run})
@@ -145,17 +145,17 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         limit: int = 50,
         cursor: str = "",
     ) -> dict[str, Any]:
-        """Return a page of a study's worklist as the reader sees it, by default the highest percentile first.
+        """Return a page of a study's worklist as the reader sees it, by default with the highest percentile first.
 
         Parameters:
-            study: the study's id
+            study: id of the study
             run: id of the fit whose scores sort the list; "" for none
             sort: percentile, score, name, ... as on the page
             descending: whether the largest value comes first
-            decision: unread, normal, abnormal, unsure; "" for all
+            decision: unread, normal, abnormal or unsure, to list only such cases; "" for all
             flagged: whether to list only cases that the run flags
             limit: number of cases, at most 500
-            cursor: the `cursor` that the previous page returned; "" for the first page
+            cursor: the `cursor` of the previous page; "" for the first page
         """
         filters = {"desc": int(descending), "decision": decision or None, "flagged": 1 if flagged else None}
         return await routes.get(
@@ -170,14 +170,14 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         comment: str = "",
         token: str = "",
     ) -> dict[str, Any]:
-        """Store a decision on a case; the audit trail records it.
+        """Store a decision on a case, which is recorded in the audit trail.
 
         Parameters:
-            case: the case's number in the worklist
+            case: number of the case on the page
             decision: normal, abnormal or unsure
-            run: id of the fit whose results were shown; "" for none
-            comment: a comment to store with the decision
-            token: identifies the request; if it is sent again with the same token, nothing more is stored
+            run: id of the fit whose results the reader has seen; "" for none
+            comment: comment to store with the decision
+            token: identifier of the request; a repeated request with the same token stores nothing
         """
         body = {"case": case, "decision": decision, "comment": comment, "run": run or None, "token": token or None}
         return await routes.post(request, "/api/review/decide", **body)
@@ -185,14 +185,14 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
     async def medmix_preview(
         study: str, request: gr.Request, k: int = 3, samples: int = 2, seed: int = 0, size: int = 256
     ) -> dict[str, Any]:
-        """Draw normal images of a study with 0 to k fake lesions pasted into each, as one picture.
+        """Draw normal images of a study with 0 to k synthetic lesions pasted into each, as one picture.
 
         Parameters:
-            study: the study's id
-            k: the largest number of lesions; the picture has a row for each number
-            samples: number of images, the columns of the picture
-            seed: seed of the images and of every random draw
-            size: side of each image in pixels
+            study: id of the study
+            k: largest number of lesions; the picture has a row for each number from 0 to k
+            samples: number of images, one per column of the picture
+            seed: seed of the choice of images and of all random settings
+            size: side length of each image in pixels
         """
         scene = {"study": study, "config": {"k": k}, "samples": samples, "seed": seed, "size": size}
         answer = await routes.ask(request, "POST", "/api/medmix/figure.png", json={"scene": scene})
@@ -204,10 +204,10 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         """Queue a training run of PMSACL with MedMix, and the detectors to fit when it ends.
 
         Parameters:
-            study: the study's id
-            preset: sphere, imagenet, quick, paper, ...
+            study: id of the study
+            preset: name of the settings: sphere, imagenet, quick, paper, ...
             detectors: names of detectors, such as padim, igd, blend-head
-            name: a name for the run
+            name: name of the run
         """
         forms = await routes.get(request, "/api/training/forms")
         config, available = forms["presets"].get(preset), forms["detectors"]
@@ -223,15 +223,15 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         """List the jobs of a study, stage by stage, and the estimated seconds until all are done.
 
         Parameters:
-            study: the study's id
+            study: id of the study
         """
         return await routes.get(request, "/api/status/plan", study=study)
 
     async def stop(job: int, request: gr.Request) -> dict[str, Any]:
-        """Stop a job permanently; its finished results are kept.
+        """Stop a job permanently. Finished results are kept.
 
         Parameters:
-            job: the job's id
+            job: id of the job
         """
         return await routes.post(request, f"/api/status/stop/{job}")
 
@@ -242,7 +242,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
 def add_endpoints(routes: Routes) -> None:
     """Adds the endpoints to the page; must be called inside `gr.Blocks`.
 
-    They bypass Gradio's queue, which runs one call at a time; the routes limit simultaneous requests themselves.
+    Calls bypass Gradio's queue, which runs one call at a time; the routes limit simultaneous requests themselves.
     """
     for name, function in endpoints(routes).items():
         gr.api(function, api_name=name, queue=False, concurrency_limit=None)

@@ -1,4 +1,4 @@
-"""The page: a slim bar with the shared study picker, and one tab for each widget."""
+"""The page: a slim bar with the study picker, and a tab for each widget."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.theme import variables
 from core.studio.ingest import studies
 from core.studio.review.cases import scored_runs
 
-TABS = {  # widget in app/widgets: title
+TABS = {  # title by widget (folder of app/widgets)
     "study": "Study",
     "medmix": "MedMix",
     "training": "Training",
@@ -38,14 +38,14 @@ OUT = """<a href="tokens" title="For programs that sign in as you">Tokens</a> <a
 INTENDED_USE = """<p class="intended-use">For research: to study how normal images of one kind can screen others of that
 kind. Not a medical device: no diagnosis or treatment may rest on it, and a case that is not flagged is not
 necessarily normal.</p>"""
-LIBRARIES = {  # modules that scripts import by name, in app/static/vendor
+LIBRARIES = {  # file in app/static/vendor by the name with which scripts import it
     "preact": "preact",
     "preact/hooks": "preact-hooks",
     "@preact/signals-core": "signals-core",
     "@preact/signals": "signals",
     "htm": "htm",
 }
-FULL = ("clusters", "review")  # they fill the window; the bar above them carries the intended-use notice
+FULL = ("clusters", "review")  # tabs that fill the window; the bar above shows their intended-use notice
 
 
 def head() -> str:
@@ -56,7 +56,7 @@ def head() -> str:
     sheets = [p.relative_to(APP).as_posix() for p in [*shared, *sorted((APP / "widgets").glob("*/*.css"))]]
     links = "".join(f'<link rel="stylesheet" href="{Context.asset(s)}">' for s in sheets)
     ground = "html,body{background:var(--ground)!important;color:var(--text)}"
-    # Scripts load slowly on a slow network; this shows as soon as the page's HTML has arrived.
+    # This text shows as soon as the page's HTML has arrived, because scripts load slowly on a slow network.
     ground += "body:not(:has(#top))::before{content:'PMSACL Studio is loading…';display:block;padding:40vh 0;"
     ground += "text-align:center;font:600 1.1rem system-ui,sans-serif;color:var(--text)}"
     script = f'<script type="module" src="{Context.asset("static/studio.js")}"></script>'
@@ -66,7 +66,7 @@ def head() -> str:
 
 
 def _import_map() -> str:
-    """Maps each imported module to its versioned address, which the browser may cache."""
+    """Returns the import map from each module to its versioned address, which browsers may cache."""
     modules = (m.relative_to(APP).as_posix() for folder in ("static", "widgets") for m in (APP / folder).rglob("*.js"))
     versioned = {f"./page/{module}": Context.asset(module) for module in sorted(modules)}
     versioned |= {name: Context.asset(f"static/vendor/{file}.js") for name, file in LIBRARIES.items()}
@@ -74,10 +74,10 @@ def _import_map() -> str:
 
 
 def widget(name: str, **props: Any) -> gr.HTML:
-    """Makes the component of a hand-written widget from app/widgets/NAME: NAME.html is its frame, NAME.js runs it.
+    """Returns the component of the widget in app/widgets/NAME. NAME.html is its frame, NAME.js its script.
 
-    NAME.js is an ES module that exports `mount(element, studio, props)`. The frame is static: Python never re-renders
-    it, so canvas, sliders and selection keep their state. The page's head links NAME.css. props: passed on as JSON.
+    NAME.js is an ES module that exports `mount(element, studio, props)`; `props` are passed to it as JSON. Python never
+    renders the frame again, so canvas, sliders and selection keep their state. The page's head links NAME.css.
     """
     frame = (APP / "widgets" / name / f"{name}.html").read_text()
     encoded = html.escape(json.dumps(props), quote=True)
@@ -96,13 +96,13 @@ def widget(name: str, **props: Any) -> gr.HTML:
 
 
 def _study_choices(ctx: Context) -> list[tuple[str, str]]:
-    """Returns (label, id) of every study, newest first."""
+    """Returns the name (or id) and the id of every study, newest first."""
     return [(row["name"] or row["id"], row["id"]) for row in studies.list_studies(ctx.store())]
 
 
 def _start(ctx: Context):
     def start(request: gr.Request):
-        """Returns the picker's studies, and the study and tab in the address (?study=...&tab=...) or defaults."""
+        """Returns the picker's studies, and the study and tab in the address (?study=...&tab=...) or the defaults."""
         query = dict(request.query_params)
         choices = _study_choices(ctx)
         ids = [value for _, value in choices]
@@ -114,13 +114,13 @@ def _start(ctx: Context):
 
 
 def _usual_tab(ctx: Context, study: str | None) -> str:
-    """Returns the tab that a study opens with: Review if a run has scored it, else Study."""
+    """Returns the tab with which a study opens: Review if a run has scored it, else Study."""
     return "review" if study and scored_runs(ctx.store(), study) else "study"
 
 
 def _renew(ctx: Context):
     def renew(wanted: str, current: str | None):
-        """Refreshes the choices after an import or a removal, and selects `wanted` ('id#nonce') if it exists."""
+        """Updates the picker after an import or a removal. It selects `wanted` ('id#nonce') if this study exists."""
         choices = _study_choices(ctx)
         ids = [value for _, value in choices]
         wanted = (wanted or "").rpartition("#")[0]
@@ -131,22 +131,19 @@ def _renew(ctx: Context):
 
 
 class Page(gr.Blocks):
-    """Gradio's Blocks, but error messages of its functions reveal no internal details.
-
-    home: the folder that holds errors.log.
-    """
+    """Gradio's Blocks, whose error messages reveal no internals. `home` is the folder of errors.log."""
 
     home: Path
 
     async def preprocess_data(self, block_fn: Any, *given: Any, **named: Any) -> Any:
-        """Prepares a function's inputs as Gradio does. Raises gr.Error with a neutral message if they are invalid.
+        """Prepares the inputs of a function as Gradio does. Raises gr.Error if they are invalid.
 
-        Gradio's message would reveal objects, types and choices.
+        Gradio's own message would reveal objects, types and choices.
         """
         try:
             return await super().preprocess_data(block_fn, *given, **named)
         except Exception:
-            raise gr.Error(f"These are not the values that {block_fn.name} takes.", print_exception=False) from None
+            raise gr.Error(f"The values sent to {block_fn.name} are invalid.", print_exception=False) from None
 
     async def process_api(self, block_fn: Any, *given: Any, **named: Any) -> dict[str, Any]:
         """Calls a function as Gradio does. Logs an unexpected error in errors.log and raises gr.Error instead."""
@@ -187,7 +184,7 @@ def build_page(ctx: Context) -> gr.Blocks:
             [study_picker, tabs],
             api_visibility="private",
             show_progress="hidden",
-            queue=False,  # one request and its answer: the page shows nothing before it
+            queue=False,  # one request, because the page shows nothing before its answer
         )
         loaded.then(None, study_picker, None, js=follow)
         study_picker.change(None, study_picker, None, js=follow)

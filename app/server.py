@@ -1,7 +1,7 @@
-"""The server: our own sign-in, sessions and routes, with Gradio's page mounted behind them.
+"""The server: sign-in, sessions and routes of the studio, with Gradio's page mounted behind them.
 
-`gr.Server` (Gradio 6) would not be simpler: it makes and launches a page without components, so it could not show
-ours, and its `launch` would replace the orderly shutdown below.
+`gr.Server` (Gradio 6) would not be simpler: it creates and launches a page without components, so it could not show
+the studio's page, and its `launch` would replace the orderly shutdown below.
 
 python -m app.server --home DIR --port 7860
 """
@@ -42,7 +42,7 @@ from app.theme import theme
 
 
 class Cached(StaticFiles):
-    """Serves static files: browsers may cache an address with a version permanently, and revalidate all others."""
+    """Static files. Browsers may cache an address with a version permanently, and must revalidate all others."""
 
     async def get_response(self, path, scope):
         if not path.endswith((".js", ".css", ".svg", ".png", ".jpg", ".html")):
@@ -54,16 +54,16 @@ class Cached(StaticFiles):
 
 
 def build(home, single_user: bool = True) -> FastAPI:
-    """Builds the server of a home: its own routes, and Gradio's page behind them.
+    """Builds the server of a home (a Home, or its folder): the studio's routes, and Gradio's page behind them.
 
-    home: a Home or a folder. `single_user`: no sign-in, loopback only; else readers sign in with their accounts.
+    single_user: Whether to answer on loopback only, without sign-in; otherwise readers sign in with their accounts.
     """
     from core.studio.db.home import Home
     from core.studio.jobs import orphans
 
     home = home if isinstance(home, Home) else Home.at(home)
     ctx = Context(home=home, single_user=single_user)
-    orphans.mark(ctx.store())  # opening the store applies pending migrations, before the first request
+    orphans.mark(ctx.store())  # opens the store, which applies pending migrations before the first request
     ctx.sessions = Sessions(ctx.store())
     server = FastAPI(title="PMSACL Studio", docs_url=None, redoc_url=None, openapi_url="/openapi.json")
     server.state.ctx = ctx
@@ -75,7 +75,7 @@ def build(home, single_user: bool = True) -> FastAPI:
     def favicon():
         return FileResponse(APP / "static" / "mark.svg", media_type="image/svg+xml")
 
-    for folder in ("static", "widgets"):  # below /page, because /static is Gradio's
+    for folder in ("static", "widgets"):  # below /page, because Gradio uses /static
         server.mount(f"/page/{folder}", Cached(directory=APP / folder))
     door = Door(ctx)
     server.include_router(sign_in_router(door))
@@ -106,7 +106,7 @@ def build(home, single_user: bool = True) -> FastAPI:
 
 
 def free_port(host: str, wanted: int) -> int:
-    """Returns `wanted` if that port is free, else any free one. Raises ValueError if `host` cannot be listened on."""
+    """Returns the port `wanted` if it is free, else any free one. Raises ValueError if `host` is not available."""
     for port in (wanted, 0):
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -122,7 +122,7 @@ def free_port(host: str, wanted: int) -> int:
 class _Server(uvicorn.Server):
     """uvicorn's server, which also shuts down cleanly on SIGHUP.
 
-    Signals are not raised again afterwards, because the closing messages are still to be printed.
+    Signals are not raised again afterwards, because messages are still to be printed.
     """
 
     @contextlib.contextmanager
@@ -131,7 +131,7 @@ class _Server(uvicorn.Server):
             yield
             return
         caught = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-        # Under nohup SIGHUP stays ignored.
+        # Under nohup, SIGHUP is ignored and must stay so.
         before = {s: signal.signal(s, self.handle_exit) for s in caught if signal.getsignal(s) != signal.SIG_IGN}
         try:
             yield
@@ -141,16 +141,15 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         ctx = self.config.app.state.ctx  # type: ignore[union-attr]
-        ctx.held(Changes, ctx.store()).close()  # ends the streams, which shutdown would wait for
+        ctx.held(Changes, ctx.store()).close()  # ends the streams, for which the shutdown would wait
         await super().shutdown(sockets)
 
 
 def config_of(server: FastAPI, host: str, port: int, proxy: bool) -> uvicorn.Config:
     """Returns uvicorn's configuration.
 
-    proxy: whether a proxy on this machine sends the client's address in X-Forwarded-For. Without a proxy the header is
-    ignored: a local program could use it to send each password guess from another address and so avoid the delays
-    after wrong ones.
+    proxy: Whether a proxy on this machine sends the client's address in X-Forwarded-For. Otherwise the header is
+        ignored, because a program could use it to avoid the delays after wrong passwords.
     """
     return uvicorn.Config(
         server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2, proxy_headers=proxy,
@@ -174,12 +173,13 @@ def serve(
 ) -> None:
     """Builds and runs the server until it is interrupted or receives SIGTERM or SIGHUP.
 
-    `ready(url)` is called once the address is known; if `port` is taken, a free one is used. At the end the demo's jobs
-    are paused until the next start (`stop_jobs`: all others too), and `say` receives a line on this. If an embedding is
-    still being computed, the process exits here (status 0). proxy: see `config_of`. Raises ValueError for a bad `host`.
+    If `port` is taken, a free one is used. `ready(url)` is called once the address is known. At the end the demo's jobs
+    are paused until the next start, or all jobs if `stop_jobs` is set, and `say` gets a message about this. If an
+    embedding is still being computed, the process exits with status 0. proxy: As in `config_of`. Raises ValueError if
+    the server cannot, or without sign-in must not, listen on `host`.
     """
     if single_user and host not in LOOPBACK:
-        raise ValueError(f"without sign-in the studio listens on this machine only; give --readers to use {host}")
+        raise ValueError(f"without sign-in the studio listens on this machine only; add --readers to use {host}")
     port = free_port(host, port)
     server = build(home, single_user)
     server.state.ctx.proxied = proxy
@@ -218,7 +218,7 @@ def serve(
         with contextlib.suppress(OSError):  # the terminal may be gone
             if text := stopping.sentence(store, paused):
                 say(text)
-    if not EMBEDDINGS.close(1.0):  # on a busy machine it could take a minute, and nobody needs it any more
+    if not EMBEDDINGS.close(1.0):  # it could take another minute on a busy machine, and is no longer needed
         sys.stdout.flush()
         os._exit(0)
 
@@ -229,7 +229,7 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=7860)
     parser.add_argument("--readers", action="store_true", help="readers sign in with their accounts")
-    parser.add_argument("--stop-jobs", action="store_true", help="when it is closed, pause all jobs at a checkpoint")
+    parser.add_argument("--stop-jobs", action="store_true", help="pause all jobs at a checkpoint when the server stops")
     parser.add_argument("--proxy", action="store_true", help="requests come from a proxy on this machine")
     args = parser.parse_args()
     serve(

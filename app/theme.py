@@ -1,10 +1,10 @@
-"""Design tokens of the dark and the light theme, declared once for style sheets, Gradio and charts."""
+"""Design tokens (colours by role) of the dark and the light theme, for style sheets, Gradio and charts."""
 
 from __future__ import annotations
 
 import gradio as gr
 
-# Dark and light. Every text pair has a contrast of at least 4.5 : 1 (measured by tests/app/test_theme.py).
+# Text and its background have a contrast of at least 4.5 : 1 (measured by tests/app/test_theme.py).
 DARK = {
     "ground": "#0d1013",
     "panel": "#14181c",
@@ -59,18 +59,18 @@ LIGHT = {
     "grid": "#e4e9ee",
     "shade": "#1a202655",
 }
-SERIES = {  # lines of a chart, by theme
+SERIES = {  # colours of the lines of a chart, by theme
     "dark": ["#7cc4d4", "#e6bd6a", "#f0917f", "#86c99f", "#c3a6f0", "#9db4c9", "#f2a7cf", "#d6d36a"],
     "light": ["#0f6479", "#8f5f0a", "#b5402d", "#22774a", "#6b4bb0", "#4d667d", "#a83a7a", "#6f6c10"],
 }
-# Overlays on a picture or on the map's background are dark in both themes.
+# Overlays on an image or on the background of a map are dark in both themes.
 PICTURES = ".rv-view, .rv-picture, .scatter-room .plot, dialog.zoom, #tour-ring, body.tour"
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Noto Sans", "DejaVu Sans", "sans-serif")
 MONO = ("ui-monospace", "SFMono-Regular", "DejaVu Sans Mono", "Consolas", "monospace")
 
 
 def variables() -> str:
-    """Returns CSS that declares the tokens as custom properties; `data-theme` on the root element selects the theme."""
+    """Returns CSS that declares the tokens as custom properties. `data-theme` on the root element selects the theme."""
 
     def declared(palette: dict[str, str], name: str) -> str:
         tokens = {**palette, **{f"series-{i}": colour for i, colour in enumerate(SERIES[name])}}
@@ -84,7 +84,7 @@ def variables() -> str:
 
 
 def theme() -> gr.themes.Base:
-    """Builds Gradio's theme from the tokens; its two modes are equal, because the tokens follow the selected theme."""
+    """Returns Gradio's theme. Its two modes are equal, because the tokens follow the theme that is selected."""
     p = {name: f"var(--{name.replace('_', '-')})" for name in DARK}
     shades = ["text"] * 3 + ["dim"] * 2 + ["edge"] * 2 + ["line", "raised", "panel", "ground"]
     blues = ["accent"] * 6 + ["fill_hover"] + ["fill"] * 3 + ["chosen"]

@@ -14,9 +14,7 @@ RUN = 6  # lines of code, the same to the letter
 ENDINGS = (".py", ".js", ".ts", ".mjs", ".sh")
 MADE = {"app/static/answers.d.ts"}  # by a program, from files that are looked at
 # Pairs of files that may share a run, each with the reason.
-EXCUSED = {
-    frozenset({"core/engine/losses/ms_ssim.py"}): "two functions for the same pair of images have the same arguments",
-}
+EXCUSED: dict[frozenset[str], str] = {}
 
 
 def sources() -> dict[str, list[str]]:

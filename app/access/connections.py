@@ -1,7 +1,7 @@
-"""Limits on connections: none may wait long for a request, and no address may keep others out.
+"""Limits on connections, so that no connection waits long for a request and no address keeps others out.
 
-A connection is closed if no complete head arrives within HEAD seconds, or no part of a body for BODY seconds. If one
-address, or all of them, have too many open, the connection that has waited longest is closed to make room.
+A connection is closed if no complete head of a request arrives within HEAD seconds, or no part of a body within BODY
+seconds. If too many connections are open, in total or from one address, the one that has waited longest is closed.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD, BODY = 20.0, 60.0  # seconds
-OF_ADDRESS = 256  # connections: a reader's browser opens six, and one event stream for each window
-SPARE = 400  # file descriptors reserved for the database, files and pictures
+OF_ADDRESS = 256  # connections per address: a browser opens six, and one event stream for each window
+SPARE = 400  # file descriptors reserved for the database and other files
 
 
 def most() -> int:
-    """Returns how many connections may be open at once."""
+    """Returns the maximum number of open connections."""
     return max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE)
 
 
 class Connection(H11Protocol):
-    """A connection that is closed if its request takes too long to arrive."""
+    """Connection that is closed if its request takes too long to arrive."""
 
-    since = 0.0  # when the wait for a head began, or the last piece of a body arrived
+    since = 0.0  # time at which the wait for a head began, or the last part of a body arrived
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -34,7 +34,7 @@ class Connection(H11Protocol):
         self._timer = self.loop.call_later(HEAD, self._look)
         address = self.client and self.client[0]
         active = [c for c in self.connections if isinstance(c, Connection) and not c.transport.is_closing()]
-        # Behind a proxy all share its address, so the proxy must limit them (SECURITY.md).
+        # Behind a proxy all clients share the proxy's address, so the proxy must limit them (SECURITY.md).
         same_address = [] if self.config.proxy_headers else [c for c in active if c.client and c.client[0] == address]
         for group, limit in ((same_address, OF_ADDRESS), (active, most())):
             if len(group) > limit:
@@ -43,7 +43,7 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:  # else the head is still incomplete, however much of it has arrived
+        if self.conn.their_state is not h11.IDLE:  # an incomplete head does not extend the wait
             self.since = self.loop.time()
         if self._timer is None:
             self._timer = self.loop.call_later(HEAD, self._look)
@@ -59,7 +59,7 @@ class Connection(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the connection is idle, with no request being answered."""
+        """Whether the connection is idle: no request is being answered."""
         return self.cycle is None or bool(self.cycle.response_complete)
 
     def _look(self) -> None:
@@ -67,8 +67,8 @@ class Connection(H11Protocol):
         self._timer = None
         sends = self.conn.their_state
         if sends not in (h11.IDLE, h11.SEND_BODY) or self.transport.is_closing():
-            return  # the request is complete: the first bytes of the next one start another wait
-        if self.flow.read_paused:  # the application has not read yet what has arrived
+            return  # the request is complete; the next request starts another wait
+        if self.flow.read_paused:  # the application has yet to read what has arrived
             self.since = self.loop.time()
         remaining = self.since + (HEAD if sends is h11.IDLE else BODY) - self.loop.time()
         if remaining <= 0:

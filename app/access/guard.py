@@ -2,13 +2,13 @@
 
 app/access/permissions.py decides what a signed-in reader may do.
 
-Each kind of answer has a content security policy, which says what a browser may run and load: nothing from other
-servers, and no inline script. Gradio's page carries its configuration in script elements, which get a fresh nonce for
-each answer. It evaluates its templates, hence 'unsafe-eval' there, and writes style attributes, hence 'unsafe-inline'
-for styles. The studio's own pages need neither.
+Every answer has a content security policy, which tells the browser what the answer may load and run: nothing from other
+servers, and no inline script. Gradio's page has script elements with its configuration, which get a fresh nonce in each
+answer. Gradio also evaluates templates, which requires 'unsafe-eval', and writes style attributes, which requires
+'unsafe-inline' for styles. The studio's own pages require neither.
 
-Gradio lets anyone who knows the name of a queue session read its results, cancel it and end it. `OwnQueue` therefore
-gives each reader separate sessions: the same name sent by another reader is another session.
+Anyone who knows the name of a session of Gradio's queue can read its results, cancel it and end it. `OwnQueue`
+therefore replaces the name by one that depends on the reader.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?)(?::\d{1,5})?")
-PREFIX = re.compile(r"(/[A-Za-z0-9._~-]{1,100}){1,10}")  # the path below which a proxy serves the studio
+PREFIX = re.compile(r"(/[A-Za-z0-9._~-]{1,100}){1,10}")  # a path below which a proxy serves the studio
 OPEN = ("/sign-in", "/page/static/", "/favicon")
 OWN_PAGES = ("/sign-in", "/password", "/tokens", "/tour")
 CORS = b"access-control-"
-AT_ONCE = 12  # requests of one reader answered at the same time, by forty threads in all
+AT_ONCE = 12  # requests of one reader that are answered at a time; the server has forty threads
 STREAMS = {"/api/status/events"}
 USED = {
     *("queue/join", "queue/data", "run/predict", "startup-events", "info", "app_id", "reset", "cancel"),
     *("mcp", "mcp/"),  # tools for programs: app/endpoints.py
 }
-"""Paths below GRADIO that the page and programs use. All others are closed: uploads, files, calls by name."""
-BUILT = "/assets/"  # Gradio's scripts and style sheets: each version has its own file name
+"""Paths below GRADIO that the page and programs use. All other paths, such as uploads and files, are closed."""
+BUILT = "/assets/"  # Gradio's scripts and style sheets, whose file names contain their version
 
 
 class Guard:
-    """ASGI middleware that checks every request and adds headers to every answer. head: HTML for Gradio's page."""
+    """ASGI middleware that checks every request and adds headers to every answer. `head` is HTML for Gradio's page."""
 
     def __init__(self, app, ctx, head: str):
         self.app = app
@@ -78,7 +78,7 @@ class Guard:
                 await body.run(OwnQueue(self._below(prefix), user))
 
     def _below(self, prefix: str):
-        """Returns the application served below the path `prefix`, with which Gradio's addresses in a browser begin."""
+        """Returns the application as served below the path `prefix`, so that Gradio's addresses start with `prefix`."""
 
         async def below(scope, receive, send):
             path, raw = prefix + scope["path"], prefix.encode() + scope.get("raw_path", scope["path"].encode())
@@ -87,7 +87,7 @@ class Guard:
         return below if prefix else self.app
 
     def _gate(self, user: str | None, path: str) -> contextlib.AbstractAsyncContextManager:
-        """Admits AT_ONCE requests of a reader at a time, so that threads remain for the others."""
+        """Returns a context manager that admits AT_ONCE requests of a reader at a time, to keep threads for others."""
         if user is None or path.startswith(GRADIO) or path in STREAMS:  # Gradio's functions call routes, counted there
             return contextlib.nullcontext()
         gates = self._gates.setdefault(asyncio.get_running_loop(), {})
@@ -97,9 +97,9 @@ class Guard:
         hosts = request.headers.getlist("host")
         host = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if host is None:
-            return PlainTextResponse("The request's Host header is not one that a browser sends.", 400)
+            return PlainTextResponse("The request must have exactly one valid Host header.", 400)
         if self.ctx.single_user and host["name"].strip("[]").lower() not in LOOPBACK:
-            # A foreign name that resolves to this machine must not reach a page without sign-in.
+            # Otherwise a foreign name that resolves to this machine could reach a page without sign-in.
             return PlainTextResponse("This studio answers on localhost only. Start it with --readers to share it.", 403)
         origin = request.headers.get("origin")
         if request.method not in ("GET", "HEAD") and origin is not None and _netloc(origin) != hosts[0]:
@@ -114,14 +114,14 @@ class Guard:
         return JSONResponse({"ok": False, "error": "Please sign in."}, 401)
 
     def _dressed(self, scope, send, prefix: str = ""):
-        """Returns a `send` that adds the headers, and our head to Gradio's page (Gradio would add it too late)."""
+        """Returns a `send` that adds the headers, and inserts `head` into Gradio's page earlier than Gradio would."""
         is_gradio = scope["path"] == "/" and scope["method"] == "GET"
         is_page = is_gradio or scope["path"] in OWN_PAGES
         start, body = {}, bytearray()
 
         async def dressed(message):
             if message["type"] == "http.response.start":
-                # No other page may read an answer: Gradio would allow pages on other ports of this machine.
+                # Gradio would allow pages on other ports of this machine to read answers.
                 allowed = [(name, value) for name, value in message["headers"] if not name.lower().startswith(CORS)]
                 message = {**message, "headers": allowed}
                 headers = MutableHeaders(raw=message["headers"])
@@ -158,7 +158,7 @@ class Guard:
 
 
 def _closed(path: str) -> JSONResponse | None:
-    """Returns a 404 for paths that Gradio serves but neither the page nor a program uses."""
+    """Returns a 404 answer if Gradio serves the path but neither the page nor a program uses it, else None."""
     below = path.removeprefix(GRADIO)
     if below == path or below in USED or below.startswith(HEARTBEAT):
         return None
@@ -166,7 +166,7 @@ def _closed(path: str) -> JSONResponse | None:
 
 
 def _netloc(origin: str) -> str | None:
-    """Returns the host and port of an Origin header, or None if it is "null" or invalid."""
+    """Returns the host and port of an Origin header, or None if the header is "null" or invalid."""
     try:
         return urlsplit(origin).netloc or None
     except ValueError:
@@ -179,11 +179,11 @@ _STYLE = re.compile(rb"<style[^>]*>(.*?)</style>", re.DOTALL)
 _SCRIPT = re.compile(rb"<script\b([^>]*>.*?</script)", re.DOTALL | re.IGNORECASE)
 
 ANSWER_POLICY = f"default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; {_FRAMES}"
-"""The content security policy of all answers except pages; opened directly, they run no scripts."""
+"""Content security policy of all answers except pages. An answer that is opened directly runs no scripts."""
 
 
 def policy_of_page(html: bytes) -> str:
-    """Returns the content security policy of one of the studio's own pages; it allows the page's style elements."""
+    """Returns the content security policy of one of the studio's own pages, which allows the page's style elements."""
     digests = (base64.b64encode(hashlib.sha256(s).digest()).decode() for s in _STYLE.findall(html))
     styles = " ".join(f"'sha256-{d}'" for d in digests)
     sources = f"script-src 'self'; style-src 'self' {styles}".strip()
@@ -191,13 +191,13 @@ def policy_of_page(html: bytes) -> str:
 
 
 def policy_of_gradio(nonce: str) -> str:
-    """Returns the content security policy of Gradio's page, whose script elements carry `nonce`."""
+    """Returns the content security policy of Gradio's page, which allows script elements with the given nonce."""
     sources = f"script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
     return f"default-src 'self'; {sources}; {_DATA}; {_FRAMES}"
 
 
 def with_nonce(html: bytes, nonce: str) -> bytes:
-    """Returns the page with the nonce added to each script element; the elements' content is unchanged."""
+    """Returns the page with the nonce added to each script element."""
     return _SCRIPT.sub(rb'<script nonce="%s"\1' % nonce.encode(), html)
 
 
@@ -206,7 +206,7 @@ KB, MB, GB = 2**10, 2**20, 2**30
 USUAL = 2 * MB
 LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (  # the first pattern that matches the path applies
     (re.compile(r"/(sign-(in|out)|password|tokens)$"), 16 * KB),
-    (re.compile(r"/api/study/drop/[^/]+$"), 8 * GB),  # less for readers, see app/routes/studies.py
+    (re.compile(r"/api/study/drop/[^/]+$"), 8 * GB),  # readers have a lower limit (app/routes/studies.py)
     (re.compile(r"/api/export/bundle$"), 8 * GB),
     (re.compile(r"/api/export/[^/]+/annotations$"), 256 * MB),
     (re.compile(r"/api/review/mask/[^/]+$"), 64 * MB),
@@ -218,7 +218,7 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (  # the first pattern that ma
 
 
 def largest_body(path: str) -> int:
-    """Returns the largest body in bytes that a request to `path` may have."""
+    """Returns the largest size in bytes of the body of a request to `path`."""
     return next((limit for pattern, limit in LIMITS if pattern.search(path)), USUAL)
 
 
@@ -228,12 +228,12 @@ def _size_sentence(limit: int) -> str:
 
 
 def too_large(limit: int) -> JSONResponse:
-    """Returns a 413 answer that names `limit` (bytes) and closes the connection, as the body is not read to its end."""
+    """Returns a 413 answer that states the limit and closes the connection, because the body is not read to its end."""
     return JSONResponse({"ok": False, "error": _size_sentence(limit)}, 413, {"Connection": "close"})
 
 
 class BodyLimit:
-    """Limits a request's body: beyond the limit the application sees a disconnect and the client gets status 413."""
+    """ASGI wrapper that cancels a request with status 413 as soon as the request's body exceeds its limit."""
 
     def __init__(self, scope, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]):
         self._scope, self._receive, self._send = scope, receive, send
@@ -241,7 +241,7 @@ class BodyLimit:
         self._size, self._answered, self._refused = 0, False, False
 
     def declared_too_large(self, length: str | None) -> bool:
-        """Returns whether the request's Content-Length is too large or not a number."""
+        """Returns whether the request's Content-Length exceeds the limit or is not a number."""
         return length is not None and (not length.isdecimal() or int(length) > self._limit)
 
     async def receive(self) -> Message:
@@ -261,7 +261,7 @@ class BodyLimit:
             await self.refuse()
 
     async def run(self, app) -> None:
-        """Runs the application, and answers with 413 if the request's body exceeds the limit."""
+        """Runs the application, and answers with status 413 if the request's body exceeds the limit."""
         try:
             await app(self._scope, self.receive, self.send)
         except ClientDisconnect:
@@ -279,7 +279,7 @@ NAME = "session_hash"
 
 
 class OwnQueue:
-    """ASGI middleware around Gradio that replaces each `session_hash` with one that only `user` can have."""
+    """ASGI middleware around Gradio that replaces each `session_hash` with one that only the reader `user` can have."""
 
     def __init__(self, app, user: str | None):
         self.app, self.user = app, user
@@ -305,7 +305,7 @@ class OwnQueue:
             message = json.loads(body)
             if isinstance(message, dict) and isinstance(message.get(NAME), str):
                 message[NAME] = self.own(message[NAME])
-            # Gradio fails when it must repeat values that JSON does not allow: NaN, Infinity, half of a surrogate pair.
+            # Gradio fails to repeat values that JSON does not allow: NaN, Infinity, half of a surrogate pair.
             body = json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):
             answer = JSONResponse({"ok": False, "error": "The request's body is not JSON."}, 422)

@@ -1,11 +1,11 @@
-"""Who may use a route: each route's function declares it as a parameter, or start-up fails.
+"""Permissions of routes. Each route's function declares its permission as a parameter, or else the start-up fails.
 
     @router.get("/{study}", response_model=Accounts)
     def everybody(ctx: Studio, who: Administrator, study: str): ...
 
-`who` is the reader's name. Permissions that depend on more than the route and its owner are checked inside, by
-`Context.demand` and core/studio/review/sessions.py: exports with names, folders of the server, adjudication, labels,
-and cases that are still hidden from a blind reader.
+`who` is the reader's name. Permissions that depend on more than the route and the owner of an item are checked inside
+the functions, by `Context.demand` and core/studio/review/sessions.py: exports with names, folders of the server,
+adjudication, labels, and cases that are still hidden from a blind reader.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from core.studio.ingest.records import study_row
 from core.studio.review import people, sessions
 
 READER = "reader"  # anyone who is signed in
-SIGHTED = "sighted"  # not during blind reading (of a study, or in a session): scores, labels and names
-OWNER = "owner"  # its maker, and administrators
+SIGHTED = "sighted"  # readers who do not read blind now, so that they may see scores, labels and names
+OWNER = "owner"  # the reader who made an item, and administrators
 ADMINISTRATOR = "administrator"
-OVERSEER = "administrator outside of a blind session"  # reviews of cases, and their ground truth
-NOT_SIGHTED = "A study is being read blind: until it is done, only Review is open to its readers."
+OVERSEER = "administrator outside of a blind session"  # for reviews and ground truth of cases
+NOT_SIGHTED = "You are reading a study blind: until this is done, only Review is open to you."
 IN_SESSION = "Your blind session is open: until it has ended, only Review is open to you."
 
 
 async def studio(request: Request) -> Context:
-    """Returns the server's context, with its home and store."""
+    """Returns the server's context."""
     return request.app.state.ctx
 
 
 class May(SecurityBase):
-    """A dependency that returns the reader's name. Raises NotAllowed or Hidden unless `role` permits the request.
+    """Dependency that returns the reader's name. Raises NotAllowed or Hidden unless `role` permits the request.
 
-    kind, parameter: for OWNER, the kind of item (core/studio/db/owners.py) and the path parameter with its id.
+    kind, parameter: For the role OWNER, the kind of item (core/studio/db/owners.py) and the path parameter with its id.
     """
 
     scheme_name = "session"
@@ -52,7 +52,7 @@ class May(SecurityBase):
     def __init__(self, role: str, kind: str = "", parameter: str = ""):
         self.role, self.kind, self.parameter = role, kind, parameter
 
-    def __call__(self, request: Request) -> str:  # reads the store, hence runs in a thread
+    def __call__(self, request: Request) -> str:  # runs in a thread, because it reads the store
         name = self._permitted(request)
         _demand_study(request)
         return name
@@ -76,16 +76,16 @@ class May(SecurityBase):
 
 
 class _MayRead(May):
-    """Permits anyone who is signed in, without a thread: it looks nothing up. `Context.reading` checks the study."""
+    """Permits anyone who is signed in. It needs no thread, as it reads no data. `Context.reading` checks the study."""
 
     async def __call__(self, request: Request) -> str:  # type: ignore[override]
         return _signed_in(request)
 
 
 def _demand_study(request: Request) -> None:
-    """Raises NotFound if the address has a study's name or a wrong id, which would be answered as an empty study.
+    """Raises NotFound if the request names an unknown study, which would otherwise look like an empty one.
 
-    The audit trail and the bin may be asked about studies that are gone.
+    The audit trail and the bin accept studies that no longer exist.
     """
     study = request.path_params.get("study") or request.query_params.get("study")
     if study and not request.url.path.startswith(("/api/audit", "/api/bin")):
@@ -100,7 +100,7 @@ def _signed_in(request: Request) -> str:
 
 
 def owner_of(kind: str, parameter: str) -> Any:
-    """Returns the dependency that permits administrators and the owner of the `kind` whose id is in `parameter`."""
+    """Returns the dependency that permits administrators, and the owner of the item whose id is the `parameter`."""
     return Security(May(OWNER, kind, parameter), scopes=[f"{OWNER} of the {kind}"])
 
 
@@ -125,7 +125,7 @@ def permission_of(route: APIRoute) -> May | None:
 def closed(routes: Iterable[APIRoute], in_session: bool) -> list[str]:
     """Returns the paths of the GET routes that are closed to blind readers, as regular expressions.
 
-    in_session: whether the reader has an open blind session, which closes routes for overseers as well.
+    in_session: Whether the reader has an open blind session, which closes routes to administrators as well.
     """
     roles = (SIGHTED, OVERSEER) if in_session else (SIGHTED, OWNER)
     return [
@@ -136,10 +136,10 @@ def closed(routes: Iterable[APIRoute], in_session: bool) -> list[str]:
 
 
 def include(server: FastAPI, router: APIRouter, **options: Any) -> None:
-    """Adds a router to the server. options: as for `FastAPI.include_router`.
+    """Adds a router to the server, with the options of `FastAPI.include_router`.
 
-    The first line of each function's docstring becomes the route's summary in openapi.json. Raises RuntimeError for a
-    route that does not declare who may use it, or has no docstring.
+    The first line of a function's docstring becomes the summary of its route in openapi.json. Raises RuntimeError for a
+    route that has no docstring or does not declare who may use it.
     """
     for route in router.routes:
         assert isinstance(route, APIRoute)
@@ -160,4 +160,4 @@ def demand_owner(ctx: Context, name: str, kind: str, id: str) -> None:
     if ctx.single_user or owners.owner(ctx.store(), kind, id) == name:
         return
     if not ctx.administers(name):
-        raise people.NotAllowed("Only an administrator, or the reader who made it, may do that.")
+        raise people.NotAllowed("Only an administrator, or the reader who made this item, may change it.")

@@ -1,10 +1,9 @@
-"""Pages to sign in and out, to change one's password and to manage access tokens. Sessions: app/access/sessions.py.
+"""Pages to sign in and out, to change the password and to manage access tokens. Sessions: app/access/sessions.py.
 
-Guesses are slowed down: each wrong password makes the next wait longer, for that address and account. A stranger's
-guesses never lock out the account's owner: they count against the stranger's address, and a browser from which the
-owner has signed in before has a separate count. Passwords are checked by a few threads with a short queue, because
-hashing is slow on purpose and must not slow the page. Tokens are made and revoked in a browser, never by using another
-token.
+Wrong passwords slow down further attempts from the same address on the same account. They never lock out the owner of
+the account: a browser from which the owner has signed in before has a separate count. A few threads with a short queue
+check passwords, because hashing is deliberately slow and must not slow down the page. Tokens can only be created and
+revoked in a browser, not by means of another token.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from app.theme import variables
 from core.studio.db.store import NotFound
 from core.studio.review import people
 
-# Stand-alone pages with one form each. They need no script.
+# Stand-alone pages with one form and no script.
 FRAME = (APP / "static" / "door.html").read_text()
 LONGEST_NAME, LONGEST_PASSWORD = 64, 1024
 SIGN_IN = """<label>Name<input name="name" autocomplete="username" required autofocus></label>
@@ -65,23 +64,23 @@ TOKEN_ROW = """<div class="row"><span>{name}<br><i>made {created}</i></span>
 
 
 def _filled(form: str, **values: object) -> str:
-    """Fills the {placeholders} of `form` with `values`, each escaped as HTML."""
+    """Returns the HTML `form` with its {placeholders} replaced by `values`, which are escaped."""
     return form.format(**{key: html.escape(str(value)) for key, value in values.items()})
 
 
 def form_page(
     title: str, form: str, status: int = 200, headers: dict | None = None, rows: str = "", **values: object
 ) -> HTMLResponse:
-    """Returns a page with `form`, its {placeholders} replaced by `values`, which are escaped as HTML.
+    """Returns a page with the HTML `form`, whose {placeholders} are replaced by `values`, which are escaped.
 
-    rows: HTML that replaces <!--rows-->, not escaped. status, headers: of the response.
+    rows: HTML that replaces <!--rows-->, without being escaped.
     """
     inner = _filled(form, **values).replace("<!--rows-->", rows)
     text = FRAME.replace("/*variables*/", variables()).replace("<!--title-->", title).replace("<!--form-->", inner)
     return HTMLResponse(text, status, headers)
 
 
-WRONG = "That name and password do not belong together."
+WRONG = "The name or the password is wrong."
 
 
 def sign_in_router(door: Door) -> APIRouter:
@@ -92,7 +91,7 @@ def sign_in_router(door: Door) -> APIRouter:
         return form_page("sign in", SIGN_IN, status, headers, message=message)
 
     def session(name: str, password: str) -> str | None:
-        """Returns the cookie of a new session; None if the password is wrong or has just been changed."""
+        """Returns the cookie of a new session, or None if the password is wrong or has just been changed."""
         mark = people.verify(ctx.store(), name, password)
         if not mark:
             return None
@@ -149,9 +148,9 @@ def password_router(door: Door) -> APIRouter:
         form = parse_qs((await request.body()).decode("utf-8", "replace"))
         old, new, repeated = (form.get(field, [""])[0] for field in ("old", "new", "again"))
         if max(len(old), len(new)) > LONGEST_PASSWORD:
-            return page(f"A password has at most {LONGEST_PASSWORD} characters.", 400)
+            return page(f"A password may have at most {LONGEST_PASSWORD} characters.", 400)
         if new != repeated:
-            return page("The new password and its repetition differ.", 400)
+            return page("The two new passwords differ.", 400)
 
         def changed() -> str | None:
             mark = people.change_password(ctx.store(), name, old, new)
@@ -175,7 +174,7 @@ def _form(name: str, message: str = "", status: int = 200, headers: dict[str, st
     return form_page("password", PASSWORD, status, headers, name=name, message=message, least=people.SHORTEST)
 
 
-BY_HAND = "Tokens are made and revoked in a browser, after signing in with a password."
+BY_HAND = "Tokens can be created and revoked only in a browser, after signing in with a password."
 ONCE = {"Cache-Control": "no-store"}
 
 
@@ -214,7 +213,7 @@ def tokens_router(ctx: Context) -> APIRouter:
                 purpose = fields.get("name", "").strip()
                 token = people.make_token(ctx.store(), name, purpose)
             except (ValueError, OverflowError, NotFound) as error:
-                return page(name, str(error) if "revoke" not in fields else "There is no such token.", 400)
+                return page(name, str(error) if "revoke" not in fields else "This token does not exist.", 400)
             return form_page("token", TOKEN, 200, ONCE, purpose=purpose, token=token)
 
         return await run_in_threadpool(done)
@@ -222,13 +221,13 @@ def tokens_router(ctx: Context) -> APIRouter:
     return router
 
 
-BUSY = "Many people are signing in. Try again in a moment."
+BUSY = "Too many people are signing in. Try again in a moment."
 Page = Callable[[str, int, "dict[str, str] | None"], Response]  # arguments: a message, a status and headers
 Answer = TypeVar("Answer", bound=Response)
 
 
 class Door:
-    """Checks passwords and issues the sign-in cookies. `attempts` and `pool` are created unless given."""
+    """Checks passwords and sets the sign-in cookies. `attempts` and `pool` can be replaced in tests."""
 
     def __init__(self, ctx: Context, attempts: Attempts | None = None, pool: HashingPool | None = None):
         self.ctx = ctx
@@ -237,9 +236,9 @@ class Door:
     async def check(
         self, request: Request, name: str, work: Callable[[], str | None], page: Page, wrong: str
     ) -> str | Response:
-        """Runs `work` in a hashing thread; returns its cookie, or a page that says why sign-in failed.
+        """Runs `work` in a hashing thread. Returns the resulting cookie, or a page that tells why the sign-in failed.
 
-        work: returns a session cookie, or None if the password of `name` is wrong; `page` then shows `wrong`.
+        `work` returns a session cookie, or None if the password of `name` is wrong; the page then shows `wrong`.
         """
         browser = self.ctx.sessions.known_browser(request.cookies.get(self.ctx.sessions.KNOWN), name)
         attempt = (request.client.host if request.client else "", name, browser)
@@ -253,7 +252,7 @@ class Door:
             self._attempts.withdraw(*attempt)
             return page(BUSY, 503, {"Retry-After": "5"})
         except BaseException:
-            self._attempts.withdraw(*attempt)  # it ended before the password was checked
+            self._attempts.withdraw(*attempt)  # the password was not checked
             raise
         if cookie is None:
             return page(wrong, 401, None)
@@ -261,7 +260,7 @@ class Door:
         return cookie
 
     def admit(self, answer: Answer, request: Request, name: str, cookie: str) -> Answer:
-        """Adds the session cookie, and a cookie that marks the browser as used by `name`, to `answer`; returns it."""
+        """Returns `answer` with the session cookie, and with a cookie that marks the browser as known to `name`."""
         sessions, secure = self.ctx.sessions, request.url.scheme == "https"
         mark, age = sessions.mark_browser(name), KNOWN_DAYS * 86400
         answer.set_cookie(sessions.COOKIE, cookie, httponly=True, samesite="strict", secure=secure)
@@ -276,11 +275,11 @@ T = TypeVar("T")
 
 
 class Busy(Exception):
-    """Raised when more people sign in at once than the queue holds."""
+    """Raised if more people sign in at once than the queue can hold."""
 
 
 class HashingPool:
-    """Runs password hashing in `workers` threads; raises Busy if `queue` calls are already waiting."""
+    """Runs password hashing in `workers` threads. Raises Busy if `queue` calls are waiting already."""
 
     def __init__(self, workers: int = WORKERS, queue: int = QUEUE):
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="password")
@@ -298,11 +297,11 @@ class HashingPool:
         return await asyncio.wrap_future(future)
 
 
-FREE = 5  # wrong passwords for one address and account before the first wait
-FREE_ADDRESS = 30  # for one address over all accounts: a whole clinic may share one
-LONGEST = 900.0  # the longest wait in seconds; waits double up to it
-FORGOTTEN = 3600.0  # seconds after which misses no longer count
-MOST = 20_000  # entries kept; the oldest are dropped first
+FREE = 5  # wrong passwords per address and account before the first wait
+FREE_ADDRESS = 30  # wrong passwords per address over all accounts: a whole clinic may share an address
+LONGEST = 900.0  # longest wait in seconds; waits double up to this length
+FORGOTTEN = 3600.0  # seconds after the last wrong password, after which the count is reset
+MOST = 20_000  # counts that are kept; the oldest are dropped
 
 
 @dataclass
@@ -312,9 +311,9 @@ class _Misses:
 
 
 class Attempts:
-    """Counts wrong sign-in attempts by address, account and browser, and computes the waits that follow.
+    """Counts wrong passwords by address, account and browser, and computes the waiting times that follow.
 
-    Thread-safe: an attempt counts as wrong until it succeeds, so simultaneous guesses cannot avoid the waits.
+    An attempt counts as wrong until it succeeds, so that simultaneous guesses cannot avoid the waits. Thread-safe.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
@@ -323,10 +322,10 @@ class Attempts:
         self._misses: OrderedDict[Hashable, _Misses] = OrderedDict()
 
     def begin(self, address: str, name: str, browser: str | None = None) -> float:
-        """Starts an attempt; returns 0.0 if it may proceed, else the seconds to wait.
+        """Starts an attempt. Returns 0.0 if the attempt may proceed, or the seconds to wait.
 
-        An attempt counts as wrong until `succeeded` or `withdraw` is called. browser: the token of a browser from which
-        `name` has signed in before (Sessions.known_browser).
+        The attempt counts as wrong until `succeeded` or `withdraw` is called. `browser` is the token of a browser from
+        which `name` has signed in before (Sessions.known_browser).
         """
         with self._lock:
             now = self._clock()
@@ -343,7 +342,7 @@ class Attempts:
             return 0.0
 
     def succeeded(self, address: str, name: str, browser: str | None = None) -> None:
-        """Records a correct password: clears the count of the account or browser, and takes one from the address's."""
+        """Records a correct password: clears the account's or browser's count, and subtracts one from the address's."""
         with self._lock:
             for key, free in self._limits(address, name, browser):
                 if free == FREE:
@@ -352,7 +351,7 @@ class Attempts:
                     self._misses[key].count -= 1
 
     def withdraw(self, address: str, name: str, browser: str | None = None) -> None:
-        """Withdraws an attempt whose password was not checked, so that it does not count as wrong."""
+        """Withdraws an attempt whose password was not checked, so that the attempt does not count as wrong."""
         with self._lock:
             for key, _ in self._limits(address, name, browser):
                 if key in self._misses:

@@ -1,4 +1,4 @@
-"""Turns for heavy requests: within a memory budget, one at a time for each reader, first come, first served.
+"""Turns for heavy requests: first come, first served, one at a time per reader, within a memory budget.
 
 Waiting holds no thread. A route declares its memory: `@router.post("/grid", dependencies=[heavy(400 * MB)])`.
 """
@@ -21,17 +21,17 @@ LOOK = 0.1  # seconds between checks whether the turn has come
 
 
 class Turns:
-    """Queues requests: several run at once if their memory fits into `budget` bytes, but only one of each reader."""
+    """Queue of requests. Several run at once if their memory fits into `budget` bytes, but only one per reader."""
 
     budget = 1200 * MB
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: dict[object, tuple[str, int]] = {}  # turn -> reader and bytes, in the order of requests
+        self._asked: dict[object, tuple[str, int]] = {}  # reader and bytes by turn, in the order of requests
         self._at_work: set[object] = set()
 
     def ask(self, who: str, size: int) -> object:
-        """Queues a request of `size` bytes; returns its turn. Raises TooMuch if the reader `who` has too many."""
+        """Queues a request of `size` bytes. Returns its turn. Raises TooMuch if the reader `who` has too many turns."""
         with self._lock:
             limits.demand("turn", sum(reader == who for reader, _ in self._asked.values()))
             turn = object()
@@ -39,7 +39,7 @@ class Turns:
             return turn
 
     def comes(self, turn: object) -> bool:
-        """Returns whether the turn has come; it then lasts until `leave`."""
+        """Returns whether a turn has come. The turn then lasts until `leave` is called."""
         with self._lock:
             busy = {self._asked[other][0] for other in self._at_work}
             used = sum(self._asked[other][1] for other in self._at_work)
@@ -61,13 +61,13 @@ class Turns:
 
 
 class DryTurns(Turns):
-    """Queues dry runs, each in a separate process; at most two run at once."""
+    """Queue of dry runs, each in a separate process. At most two run at once."""
 
     budget = 2 * dryrun.LEAST
 
 
 def heavy(size: int, kind: type[Turns] = Turns) -> Any:
-    """Returns the dependency of a route that needs `size` bytes of memory: the route starts when its turn has come."""
+    """Returns a dependency that delays a route, which needs `size` bytes of memory, until its turn has come."""
 
     async def turn(request: Request) -> AsyncIterator[None]:
         ctx = request.app.state.ctx

@@ -16,20 +16,20 @@ from typing import Any
 from app.commands._common import GROUPS, VERBS, UserError, fail
 
 DEFAULT = "app"
-DATABASE = {  # SQLite's message about the disk: our sentence
+DATABASE = {  # messages of SQLite about the disk, and what users are told instead
     "database or disk is full": "The disk is full; nothing was stored. Free some space and try again",
     "attempt to write a readonly database": "The home cannot be written to: check its disk and permissions",
     "unable to open database file": "The database cannot be opened: check the home's disk and permissions",
     "database is locked": "Another process has kept the database locked for too long; try again",
 }
-INSTALLED = "pmsacl-studio"  # the command that `pip install` makes (pyproject.toml)
-ORDER = (  # of the files in --help
+INSTALLED = "pmsacl-studio"  # the command that `pip install` installs (pyproject.toml)
+ORDER = (  # order of the modules in --help
     "page", "studies", "training", "detectors", "models", "results", "trials", "clusters", "home",
 )  # fmt: skip
 
 
 def parser(more: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Builds the argument parser of all verbs, those of the modules `more` last; verbs import libraries when run."""
+    """Builds the argument parser of all verbs, with the verbs of the modules `more` last."""
     top = argparse.ArgumentParser(
         prog=INSTALLED if Path(sys.argv[0]).stem == INSTALLED else "launch.py",
         description="PMSACL Studio: turn a folder of normal images into a screening reader, and review what it flags.",
@@ -57,9 +57,10 @@ def entry() -> int:
 
 
 def main(argv: list[str], more: Sequence[str] = ()) -> int:
-    """Runs the verb (subcommand) in `argv`; returns the exit status: 0 for success, 1 for failure, 2 for user errors.
+    """Runs the verb in `argv` and returns the exit status: 0 for success, 1 for failure, 2 for a mistake by the user.
 
-    For a user error, a sentence is printed, not a traceback. more: modules with further verbs.
+    After such a mistake, a sentence is printed instead of a traceback.
+    more: Names of modules with further verbs.
     """
     if not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
         argv = [DEFAULT, *argv]
@@ -87,7 +88,7 @@ def main(argv: list[str], more: Sequence[str] = ()) -> int:
 
 
 def _ours(error: ValueError) -> bool:
-    """Returns whether our own code raised the error, not a library; if so, its message is a sentence for users."""
+    """Returns whether the studio's own code raised the error, so that its message is a sentence for users."""
     last = traceback.extract_tb(error.__traceback__)[-1].filename
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return any(last.startswith(os.path.join(root, floor)) for floor in ("app", "core", "tests"))
@@ -97,7 +98,7 @@ def _broken(args, error: Exception) -> int:
     from core.studio.db import logged
     from core.studio.db.home import Home
 
-    text = f"Something is broken here ({type(error).__name__}: {error})"
+    text = f"Internal error ({type(error).__name__}: {error})"
     try:
         file = Home.at(getattr(args, "home", None)).path / "errors.log"
         with file.open("a", encoding="utf-8") as out:

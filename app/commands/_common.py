@@ -1,4 +1,4 @@
-"""Shared by the verbs: options, output, progress bars on a terminal, following a job."""
+"""Functions that the verbs share: options, output, progress bars on a terminal, and following a job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BY = "command line"  # the author in the audit trail
 
 
 class UserError(ValueError):
-    """An error described in one sentence; exit status 2, or 1 if the user did nothing wrong."""
+    """Raised to end a verb with a sentence and an exit status: 2 for a mistake by the user, 1 for other causes."""
 
     def __init__(self, text: str, status: int = 2):
         super().__init__(text)
@@ -22,7 +22,7 @@ class UserError(ValueError):
 
 
 class _Defaults(argparse.ArgumentDefaultsHelpFormatter):
-    """Help formatter that appends defaults."""
+    """Help formatter that appends default values."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         unsaid = action.default is None or action.default is False or action.default == []
@@ -34,14 +34,14 @@ Run = Callable[[argparse.Namespace], int]
 
 
 class Verb(NamedTuple):
-    """A verb of `launch.py`; a name of two words, such as `bin list`, belongs to a group."""
+    """A verb (subcommand) of `launch.py`. A verb with a name of two words, such as `bin list`, belongs to a group."""
 
     name: str
     arguments: Sequence[Argument]
     run: Run
 
     def add(self, subparsers: Any, name: str) -> None:
-        """Adds the verb's parser as `name`, with the options that all verbs share: --home, --device, --json."""
+        """Adds a parser for the verb as `name`, with the options that all verbs share: --home, --device and --json."""
         help = (self.run.__doc__ or "").partition("\n")[0].rstrip(".")
         parser = subparsers.add_parser(name, help=help, description=help, formatter_class=_Defaults)
         parser.add_argument("--home", metavar="DIR", help="folder of all data (default: the user-data folder)")
@@ -53,11 +53,11 @@ class Verb(NamedTuple):
 
 
 VERBS: dict[str, list[Verb]] = {}  # by module
-GROUPS: dict[str, str] = {}  # first word of verbs with two: help
+GROUPS: dict[str, str] = {}  # help of each group
 
 
 def verb(name: str, *arguments: Argument) -> Callable[[Run], Run]:
-    """Declares the decorated function as a verb; the first line of its docstring is the verb's help."""
+    """Declares the decorated function as a verb. The verb's help is the first line of the function's docstring."""
 
     def declared(run: Run) -> Run:
         VERBS.setdefault(run.__module__, []).append(Verb(name, arguments, run))
@@ -67,17 +67,17 @@ def verb(name: str, *arguments: Argument) -> Callable[[Run], Run]:
 
 
 def verb_group(name: str, help: str) -> None:
-    """Declares a group of verbs, such as `bin` for `bin list`."""
+    """Declares a group of verbs with its help, such as `bin` for the verb `bin list`."""
     GROUPS[name] = help
 
 
 def arg(*names: str, **options: Any) -> Argument:
-    """Declares an argument of a verb, as `add_argument` of argparse does."""
+    """Declares an argument of a verb, with the same parameters as argparse's `add_argument`."""
     return lambda parser: parser.add_argument(*names, **options)
 
 
 def one_of(*arguments: Argument, required: bool = False) -> Argument:
-    """Declares arguments of which at most one may be given, or exactly one if `required`."""
+    """Declares arguments of which at most one may be given, or exactly one if `required` is True."""
 
     def add(parser: Any) -> None:
         exclusive = parser.add_mutually_exclusive_group(required=required)
@@ -88,7 +88,7 @@ def one_of(*arguments: Argument, required: bool = False) -> Argument:
 
 
 def option_flags(kind: Any, *names: str) -> Argument:
-    """Declares a flag for each named option of a configuration class, with the type and help of the option."""
+    """Declares a flag for each named option of the configuration class `kind`, with the option's type and help."""
     from core.engine.config import options, types_of
 
     def add(parser: Any) -> None:
@@ -103,7 +103,7 @@ def option_flags(kind: Any, *names: str) -> Argument:
 
 
 def open_store(args):
-    """Opens the store of the home that --home names."""
+    """Opens the store of the home that is given by --home."""
     from core.studio.db import opening
     from core.studio.db.home import Home
 
@@ -112,7 +112,7 @@ def open_store(args):
 
 def open_to_compute(args):
     """Opens the store for a verb that computes on --device. Raises ValueError if the device is not available."""
-    if args.device not in ("auto", "cpu"):  # they always are, and loading torch takes a second
+    if args.device not in ("auto", "cpu"):  # these are always available, and loading torch takes a second
         from core.engine.tensors import pick_device
 
         pick_device(args.device)
@@ -120,12 +120,12 @@ def open_to_compute(args):
 
 
 def say(args, text: str = "") -> None:
-    """Prints text for people: on stdout, or on stderr if stdout is reserved for JSON."""
+    """Prints text for people on stdout, or on stderr if --json reserves stdout for JSON."""
     print(text, file=sys.stderr if args.json else sys.stdout, flush=True)
 
 
 def finish(args, payload: dict, text: str | None = None) -> int:
-    """Ends a verb successfully: prints `text` for people, or `payload` as the last line for JSON; returns 0."""
+    """Ends a verb successfully: prints `text` and, with --json, `payload` as the last line, and returns 0."""
     if text:
         say(args, text)
     if args.json:
@@ -134,7 +134,7 @@ def finish(args, payload: dict, text: str | None = None) -> int:
 
 
 def fail(args, text: str, status: int) -> int:
-    """Reports a failed verb: prints `text` on stderr and, with --json, as JSON on stdout; returns `status`."""
+    """Reports a failed verb: prints `text` on stderr and, with --json, also as JSON on stdout; returns `status`."""
     print(f"Error: {text}" if status == 2 else text, file=sys.stderr, flush=True)
     if getattr(args, "json", False):
         print(json.dumps({"error": text}), flush=True)
@@ -142,12 +142,12 @@ def fail(args, text: str, status: int) -> int:
 
 
 def study_named(args, store, name: str) -> str:
-    """Returns the id of a study by its name, after importing the demo study if that is requested and missing."""
+    """Returns the id of a study by its name. If the demo study is named but missing, it is imported first."""
     from core.studio.demo import STUDY
     from core.studio.ingest.studies import show_study
 
     if name == STUDY:
-        from core.studio.demo import study as demo  # here: it takes half a second to load
+        from core.studio.demo import study as demo  # not at the top, because it takes half a second to load
 
         demo.offer(store, args.device)
     return show_study(store, name)["id"]
@@ -155,7 +155,7 @@ def study_named(args, store, name: str) -> str:
 
 @contextlib.contextmanager
 def progress(args, title: str) -> Iterator[Callable[..., None]]:
-    """Yields `show(done, total, note)`, which draws a bar on a terminal and nothing elsewhere."""
+    """Context manager that yields `show(done, total, note)`, which draws a progress bar if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total, note="": None
         return
@@ -172,10 +172,10 @@ def progress(args, title: str) -> Iterator[Callable[..., None]]:
 
 
 def follow(args, store, job: int, title: str, until: str = "", work: Callable[..., None] | None = None) -> dict:
-    """Waits for a job, or until its step `until` has begun, drawing a bar; returns its row.
+    """Waits for a job, or until its step `until` has begun, drawing a progress bar; returns the job's row.
 
-    work: what this process does meanwhile, called with the bar's function. Raises UserError (status 1) if the job fails
-    or Ctrl-C pauses it.
+    work: Function that this process calls first, with the `show` of `progress`.
+    Raises UserError with status 1 if the job fails, or if Ctrl-C pauses the job.
     """
     from core.studio.jobs import queue as jobs
 
@@ -195,18 +195,18 @@ def follow(args, store, job: int, title: str, until: str = "", work: Callable[..
                 jobs.reap(store)
         except KeyboardInterrupt:
             jobs.pause(store, job)
-            raise UserError(f"Paused; `jobs resume {job}` goes on", 1) from None
+            raise UserError(f"Paused; `jobs resume {job}` continues", 1) from None
     if row["status"] != "done":
         reason = row["error"] or row["message"]
-        advice = "" if row["status"] == "cancelled" else f"; `jobs resume {job}` goes on from its last checkpoint"
+        advice = "" if row["status"] == "cancelled" else f"; `jobs resume {job}` continues from its last checkpoint"
         raise UserError(f"Job {job} {row['status']}: {reason}{advice}", 1)
     return row
 
 
 def options_of(pairs: list[str]) -> dict[str, Any]:
-    """Parses options: ['lr=0.01', 'medmix.k=2'] -> {'lr': 0.01, 'medmix.k': 2}.
+    """Returns the options in texts such as ['lr=0.01', 'medmix.k=2'], which give {'lr': 0.01, 'medmix.k': 2}.
 
-    Values are parsed as JSON, or kept as text if they are not JSON. Raises UserError without a key or "=".
+    Values are parsed as JSON, and are kept as text if they are not JSON. Raises UserError if a key or "=" is missing.
     """
     options = {}
     for pair in pairs:
@@ -221,7 +221,7 @@ def options_of(pairs: list[str]) -> dict[str, Any]:
 
 
 def table(rows: list[dict], columns: list[str]) -> str:
-    """Formats rows as text, numbers to three decimals; an interval, stored as NAME_ci, follows in brackets."""
+    """Formats rows as a text table. Numbers have three decimals, and the interval NAME_ci is in brackets after NAME."""
 
     def text(value: Any) -> str:
         if value is None:

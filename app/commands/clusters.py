@@ -1,4 +1,4 @@
-"""embed --run RUN: a map of an encoder's feature space, as a figure or a table."""
+"""The verb embed, which maps an encoder's feature space as a figure or a table."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ NUMBERS = ("silhouette", "davies_bouldin", "knn_purity", "knn_chance", "between_
 
 @verb(
     "embed",
-    arg("--run", dest="run_id", required=True, metavar="RUN", help="a pre-training (or a fit on one)"),
+    arg("--run", dest="run_id", required=True, metavar="RUN", help="a pre-training run, or a fit on its encoder"),
     arg("--method", default="tsne", choices=("tsne", "umap", "pca")),
-    arg("--features", default="centred", choices=("centred", "projected", "backbone"), help="what is mapped"),
-    arg("--epochs", default="last", help="last, ends (first and last), all, or numbers as 0,4,12"),
+    arg("--features", default="centred", choices=("centred", "projected", "backbone"), help="features to map"),
+    arg("--epochs", default="last", help="last, ends (first and last), all, or numbers such as 0,4,12"),
     arg("--seed", type=int, default=0),
-    arg("--points", type=int, metavar="N", help="at most N images of each class"),
+    arg("--points", type=int, metavar="N", help="maximum number of images of each class"),
     arg(
         "--colour",
         default="pseudo",
-        help="pseudo (normal and pseudo classes alone), or a column of the study: class (all of them), split, ...",
+        help="pseudo (only normal images and pseudo classes), or a column: class (all classes), split, ...",
     ),
     arg("--only", action="append", metavar="CLASS", help="draw this class (may be given several times)"),
     arg("--out", action="append", default=[], metavar="FILE", help=".svg .pdf .png .csv .parquet"),
@@ -28,7 +28,7 @@ NUMBERS = ("silhouette", "davies_bouldin", "knn_purity", "knn_chance", "between_
         arg("--place", metavar="FOLDER", help="project the images of a folder onto the map, which does not change"),
         arg("--study", metavar="STUDY", help="project the cases of a study that are not on the map yet"),
     ),
-    arg("--set", action="append", default=[], metavar="KEY=VALUE", help="as perplexity=50"),
+    arg("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, such as perplexity=50"),
 )
 def run(args) -> int:
     """Map an encoder's features: t-SNE, UMAP or PCA, as a figure or a table."""
@@ -68,14 +68,14 @@ def run(args) -> int:
     for new in new_images:
         payload["placed"] = _projected(m, new)
         far = payload["placed"]["far"]
-        notes += f"\nplaced {len(new)} images of {new.about['title']}, {far} of them far from every image of the map"
-        notes += "".join(f"\nleft out {name}: {why}" for name, why in new.about["left_out"])
+        notes += f"\nplaced {len(new)} images of {new.about['title']}, {far} of them far from all images on the map"
+        notes += "".join(f"\nskipped {name}: {why}" for name, why in new.about["left_out"])
     saved = "".join(f"\nsaved {f}" for f in files)
     return finish(args, payload, table(rows, ["epoch", *NUMBERS, "trustworthiness"]) + notes + saved)
 
 
 def _project(store, m, args) -> list:
-    """Returns the requested new images projected onto the map; [] if none were requested."""
+    """Projects new images onto the map and returns them in a list, which is empty if none are requested."""
     from core.studio.clusters import projected
 
     if args.place is None and args.study is None:
@@ -88,7 +88,7 @@ def _project(store, m, args) -> list:
 
 
 def _projected(m, new) -> dict:
-    """Describes each projected image at the last epoch: its position, and its nearest neighbours in feature space."""
+    """Returns the position of each projected image at the last epoch, and its nearest neighbour in feature space."""
     images = []
     for j, name in enumerate(new.about["names"]):
         nearest = int(new.near[-1, j, 0])
@@ -120,7 +120,7 @@ def _config(args, store):
     try:
         epochs = named[args.epochs] if args.epochs in named else [int(e) for e in args.epochs.split(",")]
     except ValueError:
-        raise UserError(f"--epochs takes last, ends, all or numbers as 0,4,12, not {args.epochs!r}") from None
+        raise UserError(f"--epochs takes last, ends, all or numbers such as 0,4,12, not {args.epochs!r}") from None
     changes = {"method": args.method, "feature": args.features, "epochs": epochs, "seed": args.seed}
     if args.points is not None:
         for group in ("train", "holdout", "mixed", "test_normal", "abnormal"):
@@ -147,7 +147,7 @@ def _file(store, m, format: str, args, projected: list) -> bytes:
 
 
 def _row(epoch: dict) -> dict:
-    """Returns one epoch's metrics of the classes A_0 to A_k, and of normal against abnormal under `lesions`."""
+    """Returns the metrics of the classes A_0 to A_k at an epoch and, under `lesions`, of normal and abnormal cases."""
     numbers = epoch["numbers"].get("classes", {})
     row = {"epoch": epoch["epoch"], **{k: numbers.get(k) for k in NUMBERS}, "trustworthiness": epoch["trustworthiness"]}
     lesions = epoch["numbers"].get("lesions", {})

@@ -1,4 +1,4 @@
-"""Fit detectors and score cases with them: fit, score, learn, look."""
+"""Verbs that fit detectors and score cases with them: fit, score, learn, look."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def run_fit(args) -> int:
         "--steady",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="also score each image mirrored and enlarged, to measure how stable its score is (four more passes; "
-        "default: up to 1000 cases)",
+        help="also score mirrored and enlarged copies of each image, to measure how stable its score is (four more "
+        "passes; default: for up to 1000 cases)",
     ),
     arg("--background", action="store_true", help="queue the job and return at once"),
-    arg("--from", dest="source", metavar="DIR", help="import the Parquet files of `screen` instead of reading images"),
+    arg("--from", dest="source", metavar="DIR", help="import the Parquet files of `screen` instead of scoring images"),
 )
 def run_score(args) -> int:
     """Score a study's held-out and test cases with a fitted detector."""
@@ -84,7 +84,7 @@ def run_score(args) -> int:
     _fit_of(store, args)
     if args.source:
         counts = take_in(store, args.run_id, Path(args.source).expanduser())
-        text = f"{counts['taken']} readings imported; {counts['unknown']} files are no test case of the study"
+        text = f"{counts['taken']} readings imported; {counts['unknown']} files are not test cases of the study"
         return finish(args, {"run": args.run_id, **counts}, text)
     steps = [{"step": "score", "run": args.run_id, "args": {"device": args.device, "steady": args.steady}}]
     job = jobs.submit(store, steps, start=args.background)
@@ -126,7 +126,7 @@ def run_learn(args) -> int:
     if args.background:
         return finish(args, {**learning, "status": "queued"}, f"{learning['run']}: queued as job {learning['job']}")
     follow(args, store, learning["job"], "Learning from marks")
-    learning["run"] = jobs.runs_of(jobs.get_job(store, learning["job"]), "score")[-1]  # the fine-tuned one, if better
+    learning["run"] = jobs.runs_of(jobs.get_job(store, learning["job"]), "score")[-1]  # the fine-tuned fit, if better
     run = runs.get_run(store, learning["run"])
     comparison = run["summary"]["comparison"]
     rows = []
@@ -139,7 +139,7 @@ def run_learn(args) -> int:
     return finish(
         args,
         {**learning, **comparison},
-        f"{learnt.headline(run) or ''} {comparison['words']} Both are kept: {comparison['base']} and {run['id']}.",
+        f"{learnt.headline(run) or ''} {comparison['words']} Both runs are kept: {comparison['base']}, {run['id']}.",
     )
 
 
@@ -147,9 +147,9 @@ def run_learn(args) -> int:
     "look",
     arg("study", metavar="STUDY"),
     arg("--detector", default="blend", help="blend, padim, nearest, mahalanobis, ..."),
-    arg("--backbone", default=None, help="instead of EfficientNet-lite0"),
-    arg("--init", default="imagenet", help="weights: imagenet, a name of `weights list`, or a file"),
-    arg("--size", type=int, default=None, help="side of the images (default: 224, or more for few and large images)"),
+    arg("--backbone", default=None, help="backbone (default: EfficientNet-lite0)"),
+    arg("--init", default="imagenet", help="weights: imagenet, a name in `weights list`, or a file"),
+    arg("--size", type=int, default=None, help="image side length (default: 224, or more for few and large images)"),
 )
 def run_look(args) -> int:
     """Score a study with pretrained features, before any training."""
@@ -169,10 +169,11 @@ def run_look(args) -> int:
     size = results.size_of(store, runs.get_run(store, look_runs["fit"]))
 
     def prepare(show) -> None:
-        with contextlib.suppress(ValueError, OSError):  # the job reports it
+        with contextlib.suppress(ValueError, OSError):  # the job reports the same error
             load_arrays(store, study, size, lambda done, count: show(done, count, "Preparing images"))
 
-    follow(args, store, job, "Looking", until="embed", work=prepare)  # the worker needs seconds to load torch
+    # Images are prepared here, because the worker needs seconds to load torch.
+    follow(args, store, job, "Looking", until="embed", work=prepare)
     looked, rows = round(time.monotonic() - started, 1), []
     if results.has_known_test(store, study):
         rows = results.evaluate_both(store, look_runs["fit"])  # while the worker draws the map
@@ -180,4 +181,4 @@ def run_look(args) -> int:
     follow(args, store, job, "Mapping")
     payload = {"study": study, "seconds": looked, "rows": rows, "runs": look_runs}
     payload["seconds_evaluated"] = round(time.monotonic() - started, 1)
-    return finish(args, payload, f"{looked:.0f} s to look; `python launch.py` shows it in Review")
+    return finish(args, payload, f"Looked in {looked:.0f} s; `python launch.py` shows the results in Review")

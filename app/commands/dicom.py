@@ -1,4 +1,4 @@
-"""DICOM in and out over the network: dicom serve|fetch|send|server."""
+"""Verbs for DICOM over the network: dicom serve|fetch|send|server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILTERS = {"patient": "PatientID", "date": "StudyDate", "modality": "Modality", 
 SERVER = (
     arg("study"),
     arg("url", metavar="URL", help="URL, such as https://HOST/dicom-web; `dicom send` also takes the server's name"),
-    arg("--user", help=f"sign in by name; the password is read from {PASSWORD}"),
+    arg("--user", help=f"user name; the password is read from {PASSWORD}"),
 )
 
 verb_group("dicom", "DICOM over the network: receive images, send masks, heat maps and reports")
@@ -21,9 +21,9 @@ verb_group("dicom", "DICOM over the network: receive images, send masks, heat ma
 @verb(
     "dicom serve",
     arg("study"),
-    arg("--allow", action="append", default=[], metavar="AET@ADDRESS", help="who may send; may be given several times"),
-    arg("--aet", default="PMSACL", help="the AE title that senders call"),
-    arg("--host", default="127.0.0.1", help="the address to listen on"),
+    arg("--allow", action="append", default=[], metavar="AET@ADDRESS", help="sender to allow; can be repeated"),
+    arg("--aet", default="PMSACL", help="AE title of this node"),
+    arg("--host", default="127.0.0.1", help="address to listen on"),
     arg("--port", type=int, default=11112),
 )
 def run_serve(args) -> int:
@@ -34,7 +34,7 @@ def run_serve(args) -> int:
 
     store, peers = open_store(args), [Peer.of(text) for text in args.allow]
     with Node(store, args.study, args.aet, peers, args.host, args.port, lambda line: say(args, line)) as node:
-        say(args, f"Listening as {args.aet} on {args.host}, port {node.port}; press Ctrl-C to end it")
+        say(args, f"Listening as {args.aet} on {args.host}, port {node.port}; press Ctrl-C to stop")
         with Lookout(store):
             while True:
                 time.sleep(1)
@@ -58,7 +58,7 @@ def run_fetch(args) -> int:
         result = fetch(store, args.study, args.url, BY, filters, sign_in_of(args.user), args.limit, show)
     for refused in result["refused"]:
         say(args, f"  skipped {refused['uid']}: {refused['reason']}")
-    counts = f"{result['fetched']} images fetched, {result['again']} were already there"
+    counts = f"{result['fetched']} images fetched, {result['again']} had been fetched before"
     words = f"{counts}; the app or `watch --once` imports them"
     return finish(args, {"study": args.study, **result}, words)
 
@@ -71,7 +71,7 @@ def run_fetch(args) -> int:
         "--run",
         dest="run_id",
         metavar="RUN",
-        help="run of the maps and scores (default: the one that Review opens with)",
+        help="run whose maps and scores are sent (default: the run that Review opens with)",
     ),
     arg("--names", action="store_true", help="keep names, dates and UIDs, for the images' own PACS"),
 )
@@ -101,11 +101,11 @@ def run_send(args) -> int:
     "dicom server",
     arg("name", nargs="?"),
     arg("url", nargs="?", metavar="URL"),
-    arg("--user", help=f"sign in by name; the password is read from {PASSWORD} when something is sent"),
+    arg("--user", help=f"user name; the password is read from {PASSWORD} when images are sent"),
     arg("--remove", action="store_true"),
 )
 def run_server(args) -> int:
-    """List, add or remove the DICOMweb servers that the page may send to."""
+    """List, add or remove the DICOMweb servers to which the page may send."""
     from core.studio.incoming import dicomweb
 
     store = open_store(args)
@@ -115,4 +115,4 @@ def run_server(args) -> int:
         dicomweb.name_server(store, args.name, args.url, args.user, BY)
     servers = dicomweb.servers(store)
     lines = [f"{name}: {row['url']}" + (f", as {row['user']}" if row["user"] else "") for name, row in servers.items()]
-    return finish(args, {"servers": servers}, "\n".join(lines) or "The page may send to no server.")
+    return finish(args, {"servers": servers}, "\n".join(lines) or "No servers yet; `dicom server NAME URL` adds one")

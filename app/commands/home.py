@@ -1,4 +1,4 @@
-"""Maintain a home: setup, doctor, jobs, bin, erase, reader, backup, restore."""
+"""Verbs that maintain a home: setup, doctor, jobs, bin, erase, reader, backup, restore."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run_doctor(args) -> int:
     arg("job", nargs="?", type=int),
 )
 def run_jobs(args) -> int:
-    """List the jobs; pause, resume, cancel or follow one; stop: pause all."""
+    """List the jobs, or pause, resume, cancel or follow one of them; `stop` pauses all jobs."""
     from core.studio.jobs import queue as jobs
 
     store = open_store(args)
@@ -69,16 +69,16 @@ def run_jobs(args) -> int:
         for row in rows:
             steps = " > ".join(("*" if i == row["position"] else "") + s["step"] for i, s in enumerate(row["chain"]))
             is_parallel = training and row["status"] == "running" and row["queue"] == "short"
-            message = row["message"] + (f" (beside job {training})" if is_parallel else "")
+            message = row["message"] + (f" (alongside job {training})" if is_parallel else "")
             say(args, f"{row['id']:4}  {row['status']:11} {row['progress']:4.0%}  {steps}  {message}")
         return finish(args, {"jobs": [as_json(r) for r in rows]}, None if rows else "No jobs yet")
     if args.what == "stop":
         from core.studio.jobs import stopping
 
         paused = stopping.pause(store)
-        return finish(args, {"paused": paused}, stopping.sentence(store, paused) or "Nothing is at work")
+        return finish(args, {"paused": paused}, stopping.sentence(store, paused) or "No job is running")
     if args.job is None:
-        raise ValueError(f"jobs {args.what} takes the number of a job")
+        raise ValueError(f"jobs {args.what} needs the number of a job")
     if args.what == "follow":
         follow(args, store, args.job, f"Job {args.job}")
     else:
@@ -89,10 +89,7 @@ def run_jobs(args) -> int:
 
 
 def as_json(row: dict) -> dict:
-    """Returns a job's row for --json.
-
-    `step` and `queue` are named `verb` and `lane` there, as in the output of version 0.1.
-    """
+    """Returns a job's row for --json, with `step` and `queue` named `verb` and `lane`, as they were in version 0.1."""
     other = {k: v for k, v in row.items() if k not in ("step", "queue", "chain")}
     chain = [{"verb": step["step"], "run": step["run"], "args": step["args"]} for step in row["chain"]]
     return {**other, "verb": row["step"], "lane": row["queue"], "chain": chain}
@@ -103,7 +100,7 @@ verb_group("bin", "Removed runs and studies: list them, restore one, or delete t
 
 @verb("bin list")
 def run_bin_list(args) -> int:
-    """List what is in the bin."""
+    """List the runs and studies in the bin."""
     from core.studio.runs import bin
 
     rows = bin.contents(open_store(args))
@@ -117,7 +114,7 @@ def run_bin_restore(args) -> int:
     from core.studio.runs import bin
 
     bin.restore(open_store(args), args.kind, args.id, BY)
-    return finish(args, {"restored": args.id}, f"{args.kind} {args.id} is back")
+    return finish(args, {"restored": args.id}, f"{args.kind} {args.id} is restored")
 
 
 @verb("bin empty")
@@ -126,14 +123,14 @@ def run_bin_empty(args) -> int:
     from core.studio.runs import bin
 
     count = bin.empty(open_store(args), days=0)
-    return finish(args, {"deleted": count}, f"{count} deleted for good")
+    return finish(args, {"deleted": count}, f"{count} deleted permanently")
 
 
 @verb(
     "erase",
-    arg("patient", nargs="?", default="", help="the identifier at import: from the table, the file names or DICOM"),
-    arg("--case", type=int, metavar="N", help="instead: the number of one of the patient's cases"),
-    arg("--yes", action="store_true", help="erase the data; without it they are only listed"),
+    arg("patient", nargs="?", default="", help="patient's identifier at import, from the table, file names or DICOM"),
+    arg("--case", type=int, metavar="N", help="number of one of the patient's cases, instead of the identifier"),
+    arg("--yes", action="store_true", help="erase the data instead of only listing it"),
 )
 def run_erase(args) -> int:
     """List a patient's data, or delete it and mark the runs trained on it."""
@@ -152,7 +149,7 @@ def run_erase(args) -> int:
     for problem in result["open"]:
         say(args, problem)
     text = (
-        f"Erased. Still named in: {', '.join(result['still'])}"
+        f"Erased. The patient is still named in: {', '.join(result['still'])}"
         if result["still"]
         else "Erased; no file of this home names the patient"
     )
@@ -176,10 +173,10 @@ def run_reader_add(args) -> int:
         password = sys.stdin.readline().rstrip("\n")
     elif sys.stdin.isatty():
         password = getpass.getpass(f"Password for {args.name}: ")
-        if getpass.getpass("Once more: ") != password:
+        if getpass.getpass("Repeat the password: ") != password:
             raise UserError("the two passwords differ; try again")
     else:
-        raise UserError("there is no terminal to ask for a password on; pipe it in with --password-stdin")
+        raise UserError("there is no terminal to ask for the password; pipe the password in with --password-stdin")
     people.keep_account(open_store(args), args.name, password, args.role, BY)
     return finish(args, {"name": args.name, "role": args.role}, f"{args.name} can sign in as {args.role}")
 
@@ -192,7 +189,7 @@ def run_reader_list(args) -> int:
     rows = people.list_readers(open_store(args))
     for row in rows:
         say(args, f"{row['name']}  {row['role']}{'' if row['active'] else '  (removed)'}")
-    return finish(args, {"readers": rows}, None if rows else "No accounts yet: reader add NAME makes one")
+    return finish(args, {"readers": rows}, None if rows else "No accounts yet; `reader add NAME` creates one")
 
 
 @verb("reader remove", arg("name"))
@@ -215,12 +212,12 @@ def run_backup(args) -> int:
     from core.studio.db import backup
 
     if args.keep < 1:
-        raise UserError("--keep is at least 1")
+        raise UserError("--keep must be at least 1")
     home = open_store(args).home
     folder = Path(args.to).expanduser().absolute() if args.to else home.backups
     if args.list:
         rows = [asdict(file) for file in backup.backups(folder)]
-        text = table(rows, ["file", "created", "bytes", "events"]) if rows else f"There are none in {folder}"
+        text = table(rows, ["file", "created", "bytes", "events"]) if rows else f"There are no backups in {folder}"
         return finish(args, {"folder": str(folder), "backups": rows}, text)
     backed = backup.backup(home, folder, args.keep)
     text = f"{folder / backed.file}: {backed.bytes / 2**20:.1f} MiB, {backed.events} events, checked"
@@ -229,7 +226,7 @@ def run_backup(args) -> int:
 
 @verb("restore", arg("file", metavar="FILE", help="a backup's file, its name in the home's backups, or 'latest'"))
 def run_restore(args) -> int:
-    """Replace the database with a backup; the old one is kept."""
+    """Replace the database with a backup; the old database is kept."""
     from core.studio.db import backup
     from core.studio.db.home import Home
     from core.studio.review import erasing

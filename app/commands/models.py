@@ -1,4 +1,4 @@
-"""Export models, import them, and screen images with them: export, import, screen."""
+"""Verbs that export models, import them, and screen images with them: export, import, screen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run_export(args) -> int:
     graph = card["graph"]
     if graph["file"]:
         difference = f"its scores differ from the detector's by at most {graph['difference']:.1g}"
-        text = f"{graph['bytes'] / 1e6:.1f} MB of graph, {difference}"
+        text = f"with a graph of {graph['bytes'] / 1e6:.1f} MB; {difference}"
     else:
         text = f"without a graph: {graph['why']}"
     payload = {"run": args.run_id, "out": str(out.absolute()), "graph": graph, "size": card["size"]}
@@ -47,8 +47,8 @@ def run_import(args) -> int:
     arg("--processes", type=int, default=1),
     arg("--no-maps", action="store_true", help="write no heat maps"),
     arg("--watch", type=float, default=0, metavar="SECONDS", help="look for new images every SECONDS seconds"),
-    arg("--parquet", action="store_true", help="scores and maps as Parquet, for `score --from`"),
-    arg("--ray", metavar="ADDRESS", help="on a Ray cluster, as Parquet: auto, ray://HOST:PORT, local"),
+    arg("--parquet", action="store_true", help="write scores and maps as Parquet, for `score --from`"),
+    arg("--ray", metavar="ADDRESS", help="run on a Ray cluster and write Parquet: auto, ray://HOST:PORT, local"),
 )
 def run_screen(args) -> int:
     """Score a folder of images with an exported model, without a study."""
@@ -56,7 +56,7 @@ def run_screen(args) -> int:
 
     model, source, out = (Path(value).expanduser() for value in (args.model, args.source, args.out))
     if args.processes < 1 or args.watch < 0:
-        raise UserError("--processes is 1 or more, and --watch 0 or more")
+        raise UserError("--processes must be at least 1, and --watch at least 0")
     if args.ray:
         counts = screened.screen_on_ray(model, source, out, args.ray, args.processes)
     elif args.parquet:

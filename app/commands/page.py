@@ -1,4 +1,4 @@
-"""Open the page, on any study or on the demo study of synthetic images: app, demo."""
+"""Verbs that open the page, on any study or on the demo study of synthetic images: app, demo."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ WINDOWED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
     "app",
     arg("--port", type=int, default=7860),
     arg("--host", default="127.0.0.1"),
-    arg("--readers", action="store_true", help="readers sign in with their accounts"),
-    arg("--window", action="store_true", help="a separate window instead of a browser tab"),
+    arg("--readers", action="store_true", help="readers must sign in with their accounts"),
+    arg("--window", action="store_true", help="open a separate window instead of a browser tab"),
     arg(
         "--demo",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="open the ready demo study if the home has no study yet",
+        help="open the prepared demo study if the home has no study yet",
     ),
     arg("--no-browser", action="store_true", help="do not open a browser"),
     arg("--stop-jobs", action="store_true", help="pause all jobs at a checkpoint when the app is closed"),
@@ -43,7 +43,10 @@ def run_app(args) -> int:
 
 
 def open_page(args, tour: bool = False, demo_study: bool = False) -> int:
-    """Serves the page until it is interrupted or its window is closed; returns 0. tour, demo_study: what it opens."""
+    """Serves the page until it is interrupted or its window is closed, and returns 0.
+
+    tour, demo_study: Whether the page opens with the guided tour, or with the demo study.
+    """
     from core.studio.demo import study as demo
     from core.studio.demo import tour as guided
     from core.studio.jobs import queue as jobs
@@ -65,7 +68,10 @@ def open_page(args, tour: bool = False, demo_study: bool = False) -> int:
 
     def ready(url: str) -> None:
         address = url + ("tour" if tour else "?study=demo&tab=review" if demo_study else "")
-        say(args, f"PMSACL Studio is at {address}\nPress Ctrl-C to close it; jobs {'pause' if stop_jobs else 'go on'}")
+        say(
+            args,
+            f"PMSACL Studio is at {address}\nPress Ctrl-C to close it; jobs {'pause' if stop_jobs else 'continue'}",
+        )
         if args.json:
             finish(args, {"url": address, "home": str(store.home.path), "pid": os.getpid()})
         if not getattr(args, "no_browser", False):
@@ -98,10 +104,7 @@ def _window_browser() -> str | None:
 
 
 def _window(browser: str, address: str) -> None:
-    """Shows the page in a browser window without tabs and address bar, with a separate profile.
-
-    Closing it closes the studio.
-    """
+    """Shows the page in a browser window with its own profile. Closing the window closes the studio."""
     with tempfile.TemporaryDirectory(prefix="pmsacl-window-", ignore_cleanup_errors=True) as profile:
         options = [f"--app={address}", f"--user-data-dir={profile}", "--no-first-run", "--no-default-browser-check"]
         options += ["--disable-sync", "--disable-background-networking", "--window-size=1440,900"]
@@ -127,7 +130,7 @@ def _until_up(url: str, seconds: float = 60) -> None:
             time.sleep(0.1)
 
 
-@verb("demo", arg("--show", action="store_true", help="show the guided tour of the page: six minutes"))
+@verb("demo", arg("--show", action="store_true", help="show the guided tour of the page (six minutes)"))
 def run_demo(args) -> int:
-    """Open the page with the ready demo study."""
+    """Open the page with the prepared demo study."""
     return open_page(args, tour=args.show, demo_study=not args.show)

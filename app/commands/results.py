@@ -1,4 +1,4 @@
-"""Measure how good runs are: evaluate, sheet, report, believe."""
+"""Verbs that measure how good runs are: evaluate, sheet, report, believe."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MASKS = arg(
     "--masks",
     choices=("reference", "readers"),
     default="",
-    help="lesion masks to compute against: reference masks (the default if there are any), or those that readers "
-    "drew on cases they called abnormal",
+    help="ground truth of lesions: reference masks (the default if there are any), or the masks that readers drew on "
+    "cases they called abnormal",
 )
 
 
 @verb("believe", arg("run_id", metavar="RUN"))
 def run_believe(args) -> int:
-    """Measure what a run's threshold misses, with lesions planted into held-out normals, and whether images changed."""
+    """Measure how many synthetic lesions on held-out normals a run's threshold misses, and whether images changed."""
     from core.studio.review import believe
     from core.studio.runs.records import get_run
 
@@ -54,7 +54,7 @@ def run_believe(args) -> int:
     arg("--pixel-rule", choices=("held-out", "best-dice"), default="held-out"),
     MASKS,
     arg("--format", choices=("text", "csv"), default="text"),
-    arg("--bootstrap", type=int, default=1000, help="bootstrap draws for the intervals"),
+    arg("--bootstrap", type=int, default=1000, help="number of bootstrap samples for the intervals"),
 )
 def run_evaluate(args) -> int:
     """Compute the metrics of a scored run, or of all scored runs of a study."""
@@ -70,7 +70,7 @@ def run_evaluate(args) -> int:
         study = show_study(store, args.what)["id"]
         fits = results.scored_fits(store, study)
         if not fits:
-            raise UserError(f"no run of {study} has been scored; `fit RUN --score` does both")
+            raise UserError(f"no run of {study} has been scored; `fit RUN --score` fits and scores one")
     rois = {"yes": [True], "no": [False], "both": [True, False]}[args.roi]
     protocols = ["held-out", "paper"] if args.protocol == "both" else [args.protocol]
     settings = {"masks": args.masks, "pixel_rule": args.pixel_rule, "bootstrap": args.bootstrap}
@@ -89,12 +89,12 @@ def run_evaluate(args) -> int:
     if args.format == "text":
         say(args, f"Thresholds: {', '.join(protocols)}; pixels: {args.pixel_rule}; masks: {rows[0]['masks']}")
         if len({row["set"] for row in rows}) > 1:
-            say(args, "These rows are of different cases (see the column cases): do not rank them.")
+            say(args, "These rows are from different cases (see the column cases): do not rank them.")
     return finish(args, {"study": study, "seconds": round(time.monotonic() - started, 2), "rows": rows})
 
 
 def as_csv(rows: list[dict]) -> str:
-    """Formats the rows as CSV text; an interval takes two columns (_low, _high), other nested values are skipped."""
+    """Returns the rows as CSV text. An interval takes two columns (_low, _high); other nested values are skipped."""
     from core.studio.review.exports.tables import cell
 
     flat = []
@@ -128,7 +128,7 @@ def run_sheet(args) -> int:
 
     store = open_store(args)
     if "threshold" not in runs.get_run(store, args.run_id)["summary"]:
-        raise UserError(f"{args.run_id} has not been scored; `score {args.run_id}` does it")
+        raise UserError(f"{args.run_id} has not been scored; score it with `score {args.run_id}`")
     out = Path(args.out) if args.out else store.home.path / "sheets" / f"{args.run_id}.png"
     payload = draw_sheet(store, args.run_id, out, args.best, args.worst, masks=args.masks)
     return finish(args, payload, f"Written: {payload['out']}, {payload['against']}")
@@ -138,17 +138,17 @@ def run_sheet(args) -> int:
     "report",
     arg("--study", required=True),
     arg("--tables", help="detection,localisation,ssl,ablation,augment,classes,centres,temperature (default: all)"),
-    arg("--rows", help="only rows with these labels: DAE,PANDA,PMSACL - PaDiM"),
-    arg("--seeds", type=int, default=5, help="number of seeds (the paper: five)"),
+    arg("--rows", help="only rows with these labels, such as DAE,PANDA,PMSACL - PaDiM"),
+    arg("--seeds", type=int, default=5, help="number of seeds (the paper uses five)"),
     arg("--first-seed", type=int, default=0),
-    arg("--budget", default="quick", help="quick (short trainings) or paper (its own settings)"),
+    arg("--budget", default="quick", help="quick (short training) or paper (settings of the paper)"),
     arg(
         "--network",
-        help="backbone of all rows: narrow (0.4 million weights, random; default of quick), lite0 (EfficientNet-lite0, "
-        "ImageNet weights), resnet18 (ImageNet weights; default of paper)",
+        help="backbone of all rows: narrow (0.4 million random weights; default of quick), lite0 (EfficientNet-lite0 "
+        "with ImageNet weights), resnet18 (with ImageNet weights; default of paper)",
     ),
-    arg("--weights", metavar="FILE", help="weights of that network: a file, or imagenet (torchvision's)"),
-    arg("--size", type=int, help="side of the images (default: 64 for quick, 256 for paper)"),
+    arg("--weights", metavar="FILE", help="initial weights of the network: a file, or imagenet (from torchvision)"),
+    arg("--size", type=int, help="image side length in pixels (default: 64 for quick, 256 for paper)"),
     arg("--protocol", default="paper", choices=("paper", "held-out"), help="source of the thresholds"),
     arg("--dataset", help="dataset of the published numbers: hyperkvasir, lag, liu, covidx (default: by name)"),
     arg("--bootstrap", type=int, default=1000),
@@ -156,7 +156,7 @@ def run_sheet(args) -> int:
     arg("--out", metavar="DIR", help="default: reports/STUDY in the home folder"),
 )
 def run_report(args) -> int:
-    """Make the paper's tables on a study, next to the published numbers."""
+    """Reproduce the paper's tables on a study, next to the published numbers."""
     from core.studio.report import board
     from core.studio.report.board import missing
     from core.studio.report.report import make_report

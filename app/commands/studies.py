@@ -1,4 +1,4 @@
-"""Bring images in: study import|recipe|add|annotations|export|list|show, watch, roots."""
+"""Verbs for images and studies: study import|recipe|add|annotations|export|list|show, watch, roots."""
 
 from __future__ import annotations
 
@@ -6,27 +6,15 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from app.commands._common import (
-    BY,
-    UserError,
-    arg,
-    finish,
-    follow,
-    one_of,
-    open_store,
-    progress,
-    say,
-    verb,
-    verb_group,
-)
+from app.commands._common import BY, UserError, arg, finish, follow, one_of, open_store, progress, say, verb, verb_group
 
 if TYPE_CHECKING:
     from core.studio.ingest.layouts import Group
 
 
-AGAIN = arg("--again", action="store_true", help="also take images that were erased from this home")
+AGAIN = arg("--again", action="store_true", help="also import images that were erased from this home")
 SAMPLING = one_of(
-    arg("--fps", type=float, help="frames to take from each second of a recording (default: 1, or as imported)"),
+    arg("--fps", type=float, help="frames to take per second of a recording (default: 1, or as in the study)"),
     arg("--every", type=int, metavar="N", help="take every N-th frame of a recording"),
 )
 
@@ -73,12 +61,12 @@ def run_study_add(args) -> int:
 @verb(
     "study recipe",
     arg("recipe", help="hyperkvasir, lag, liu or covidx"),
-    arg("folder", help="where the download was unpacked"),
-    arg("--name", help="name of the study (default: the recipe's)"),
-    arg("--size", type=int, help="also prepare the arrays of this size, in pixels"),
+    arg("folder", help="folder of the unpacked download"),
+    arg("--name", help="name of the study (default: name of the recipe)"),
+    arg("--size", type=int, help="also prepare image arrays of this side length, in pixels"),
 )
 def run_study_recipe(args) -> int:
-    """Make one of the paper's studies from its unpacked official download.
+    """Import one of the paper's studies from its unpacked official download.
 
     The splits are written to a CSV that can be shared.
     """
@@ -111,20 +99,20 @@ def run_study_recipe(args) -> int:
         action="append",
         default=[],
         metavar="GROUP=LABEL",
-        help="what an unclear group of images is: normal, abnormal or out; may be given several times",
+        help="meaning of an unclear group of images: normal, abnormal or out; may be given several times",
     ),
-    arg("--dry-run", action="store_true", help="show how the folder is read, and store nothing"),
-    arg("--size", type=int, help="also prepare the arrays of this size, in pixels"),
+    arg("--dry-run", action="store_true", help="show how the folder is read, without storing anything"),
+    arg("--size", type=int, help="also prepare image arrays of this side length, in pixels"),
     SAMPLING,
     arg(
         "--patients",
         metavar="PATTERN",
-        help="regular expression over file names; its first group is the patient (DICOM files name theirs)",
+        help="regular expression for file names, whose first group is the patient (not needed for DICOM files)",
     ),
     AGAIN,
 )
 def run_study_import(args) -> int:
-    """Make a study from a folder, or from a CSV with the columns path, split, label, mask."""
+    """Import a study from a folder, or from a CSV with the columns path, split, label and mask."""
     from core.studio.ingest.layouts import ANSWERS, Unclear
     from core.studio.ingest.studies import import_study, plan
 
@@ -151,7 +139,7 @@ def run_study_import(args) -> int:
 
 
 def _groups(args, layout: str, groups: Sequence[Group]) -> list[dict]:
-    """Prints how a folder is interpreted, group by group; returns the same for programs."""
+    """Prints how each group of images in a folder is read, and returns the groups as dictionaries."""
     say(args, f"Read as {layout}:")
     for group in groups:
         masks = f", {group.masks} with masks" if group.masks else ""
@@ -168,21 +156,21 @@ def _print_report(args, report) -> int:
     for row in report.duplicates:
         say(args, f"  {row['kind']} duplicate: {row['train']} (train) and {row['test']} (test)")
     for row in report.odd:
-        say(args, f"  odd header of {row['path']}: {row['reason']}")
+        say(args, f"  unusual header in {row['path']}: {row['reason']}")
     if report.patients:
-        say(args, f"  {report.patients} patients, each held out and drawn as a whole")
+        say(args, f"  {report.patients} patients; all images of a patient are held out or sampled together")
     for row in report.straddling:
-        say(args, f"  a patient in training ({row['train'][0]}) and in test ({row['test'][0]})")
+        say(args, f"  the same patient in training ({row['train'][0]}) and in test ({row['test'][0]})")
     if report.burned_in:
         n = len(report.burned_in)
-        say(args, f"  {n} {'image' if n == 1 else 'images'} may carry burned-in text; look before you pass images on")
+        say(args, f"  {n} {'image' if n == 1 else 'images'} may carry burned-in text; check before you share images")
     return finish(args, report.to_dict())
 
 
 @verb(
     "study annotations",
     arg("name"),
-    arg("file", metavar="FILE", help="JSON, XML, or a zip of YOLO's labels or of PNG masks"),
+    arg("file", metavar="FILE", help="JSON or XML file, or a zip of YOLO labels or PNG masks"),
     arg("--format", required=True, help="coco, cvat, label-studio, png or yolo"),
 )
 def run_study_annotations(args) -> int:
@@ -211,23 +199,23 @@ def run_study_annotations(args) -> int:
         help="csv, scores, coco, cvat, label-studio, yolo, png, dicom-seg, dicom-labelmap, dicom-map, dicom-sr or "
         "anomalib",
     ),
-    arg("--out", required=True, metavar="PATH", help="a file; for several files a zip, or a new folder"),
+    arg("--out", required=True, metavar="PATH", help="output file; a zip or a new folder for several files"),
     arg(
         "--run",
         dest="run_id",
         metavar="RUN",
-        help="run of the scores and maps (default: the one that Review opens with)",
+        help="run whose scores and maps are exported (default: the run that Review opens with)",
     ),
     arg(
         "--masks",
         choices=("reference", "readers"),
         default="",
-        help="only lesion masks of this kind (default: a case's reference mask, or the newest that a reader saved)",
+        help="only export lesion masks of this kind (default: a case's reference mask, or its newest mask by a reader)",
     ),
     arg("--names", action="store_true", help="keep names, dates and UIDs as they are"),
 )
 def run_study_export(args) -> int:
-    """Export decisions, masks, maps or images in a format of other tools."""
+    """Export decisions, masks, maps or images in the format of another tool."""
     from pathlib import Path
 
     from core.studio.ingest.studies import show_study
@@ -235,7 +223,7 @@ def run_study_export(args) -> int:
 
     store, out = open_store(args), Path(args.out).expanduser().absolute()
     if out.exists():
-        raise UserError(f"{out} is there already; give another name")
+        raise UserError(f"{out} already exists; give another name")
     study = show_study(store, args.name)["id"]
     result = write_form(store, study, args.form, out, BY, args.names, args.run_id, args.masks)
     if cases := result["burned_in"]["cases"]:
@@ -256,7 +244,7 @@ def run_study_list(args) -> int:
     for row in rows:
         name = row["name"] if row["name"] == row["id"] else f"{row['name']} ({row['id']})"
         say(args, f"{name}  {row['cases']} images, {row['masks']} masks  {row['folder']}")
-    return finish(args, {"studies": rows}, None if rows else "No studies yet; `study import NAME FOLDER` makes one")
+    return finish(args, {"studies": rows}, None if rows else "No studies yet; `study import NAME FOLDER` creates one")
 
 
 @verb("study show", arg("name"))
@@ -280,12 +268,12 @@ def run_study_show(args) -> int:
 
 @verb(
     "watch",
-    arg("study", nargs="?", help="the study whose folder is set or switched off (default: all watched studies)"),
-    arg("folder", nargs="?", help="the folder to watch from now on"),
-    arg("--run", metavar="RUN", dest="run_id", help="the fit that scores (default: the one that Review opens with)"),
+    arg("study", nargs="?", help="study whose folder is set or no longer watched (default: all watched studies)"),
+    arg("folder", nargs="?", help="folder to watch from now on"),
+    arg("--run", metavar="RUN", dest="run_id", help="fit that scores files (default: the fit that Review opens with)"),
     arg("--copy", action="store_true", help="copy the files into the home instead of referring to them"),
     arg("--off", action="store_true", help="stop watching this study's folder"),
-    arg("--once", action="store_true", help="import the present files, then end"),
+    arg("--once", action="store_true", help="import the files that are there now, then stop"),
 )
 def run_watch(args) -> int:
     """Watch a folder, and import and score new files in it."""
@@ -299,7 +287,7 @@ def run_watch(args) -> int:
         return finish(args, watch.shown(store, args.study), f"{args.study}: no longer watched")
     rows = watch.watched(store)
     if not rows:
-        raise UserError("no folder is watched yet: watch STUDY FOLDER begins")
+        raise UserError("no folder is watched yet: start with watch STUDY FOLDER")
     for row in rows:
         say(args, f"{row['study']}: watching {row['folder']}")
     printed = {} if args.once else watch.ended(store)
@@ -307,13 +295,13 @@ def run_watch(args) -> int:
         watch.look(store)
         time.sleep(watch.SETTLE)
         for job in watch.look(store):
-            follow(args, store, job, "Taking new cases")
+            follow(args, store, job, "Importing new cases")
         _print_ended(args, store, printed)
         watched = [watch.shown(store, row["study"]) for row in rows]
         for watch_row in watched:
             say(args, f"{watch_row['study']}: {watch_row['message'] or 'nothing new'}")
         return finish(args, {"watched": watched})
-    say(args, "Press Ctrl-C to end it; the app watches too while it is open")
+    say(args, "Press Ctrl-C to stop; the app also watches while it is open")
     with watch.Lookout(store):
         while True:
             time.sleep(1)
@@ -327,14 +315,14 @@ def _set_watch(args, store) -> None:
     before = watch.get_watch(store, args.study)
     folder = args.folder or (before or {}).get("folder")
     if folder is None:
-        raise UserError(f"no folder is watched for {args.study} yet: watch {args.study} FOLDER begins")
+        raise UserError(f"no folder is watched for {args.study} yet: start with watch {args.study} FOLDER")
     run_id = args.run_id or (before or {}).get("run")
     copy = args.copy or bool((before or {}).get("copy"))
     watch.set_watch(store, args.study, folder, "command line", run_id, not args.off, copy)
 
 
 def _print_ended(args, store, printed: dict[tuple, str]) -> dict[tuple, str]:
-    """Prints a line for each file that has been finished since the last call; returns all that are finished."""
+    """Prints a line for each file that was finished since the last call; returns the outcomes of all finished files."""
     from core.studio.incoming import watch
 
     endings = watch.ended(store)
@@ -349,7 +337,7 @@ verb_group("roots", "Folders that administrators may import from on the page, if
 
 @verb("roots add", arg("folder"))
 def run_roots_add(args) -> int:
-    """Add a folder to the list."""
+    """Add a folder from which administrators may import."""
     from core.studio.ingest import roots
 
     folder = roots.name(open_store(args), args.folder, BY)
@@ -358,19 +346,19 @@ def run_roots_add(args) -> int:
 
 @verb("roots remove", arg("folder"))
 def run_roots_remove(args) -> int:
-    """Remove a folder from the list."""
+    """Remove a folder from which administrators may import."""
     from core.studio.ingest import roots
 
     roots.forget(open_store(args), args.folder, BY)
-    return finish(args, {"removed": args.folder}, "The page no longer imports from there")
+    return finish(args, {"removed": args.folder}, f"Administrators may no longer import from {args.folder}")
 
 
 @verb("roots list")
 def run_roots_list(args) -> int:
-    """List the folders."""
+    """List the folders from which administrators may import."""
     from core.studio.ingest import roots
 
     folders = roots.named(open_store(args))
     for folder in folders:
         say(args, folder)
-    return finish(args, {"roots": folders}, None if folders else "No folders yet; `roots add FOLDER` adds one")
+    return finish(args, {"roots": folders}, None if folders else "The list is empty; `roots add FOLDER` adds a folder")

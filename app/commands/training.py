@@ -1,4 +1,4 @@
-"""Train encoders: pretrain, probe, medmix match, weights."""
+"""Verbs that train encoders: pretrain, probe, medmix match, weights."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PROBED = [
 
 
 def pretrain_config(args, store):
-    """Returns the preset's configuration with the changes of the command line. Raises UserError for invalid ones."""
+    """Returns the configuration of the preset, changed by the command line. Raises UserError if it is invalid."""
     from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
     from core.studio.medmix import presets
     from core.studio.runs.records import exists, get_run
@@ -53,9 +53,9 @@ def pretrain_config(args, store):
     config = PRETRAIN_PRESETS[preset]
     changes = {k: getattr(args, k) for k in ("size", "epochs", "batch", "lr", "seed", "objective") if getattr(args, k)}
     if args.epochs:
-        changes["steps"] = 0  # which would otherwise take precedence
+        changes["steps"] = 0  # the preset's number of steps would otherwise take precedence
     if args.size:
-        changes |= {"fit_size": 0, "fit_closer": False}  # detectors use the requested setting as well
+        changes |= {"fit_size": 0, "fit_closer": False}  # detectors use the requested size as well
     if args.seed is not None:
         changes |= {"seed": args.seed, "encoder.seed": args.seed}
     if args.medmix:
@@ -64,7 +64,7 @@ def pretrain_config(args, store):
             raise UserError(f"{args.medmix!r} is a preset of {pasted['strong']}, not of MedMix")
         changes["medmix"] = pasted["config"]
     if args.init and exists(store, args.init) and get_run(store, args.init)["kind"] != "pretrain":
-        raise UserError(f"{args.init} is not an encoder's run")
+        raise UserError(f"{args.init} is not a pre-training run")
     if args.init:
         changes |= {f"encoder.{key}": v for key, v in first_weights.chosen(store, args.init, args.arch).items()}
     elif args.arch:
@@ -78,10 +78,10 @@ def pretrain_config(args, store):
     arg("--preset", help="sphere (default), paper, as-printed, from-random, quick or imagenet"),
     arg("--objective", help="pmsacl, pmsacl-local, ccd, simclr, ...; or untrained, for comparison"),
     option_flags(PretrainConfig, "size", "epochs", "batch", "lr", "seed"),
-    arg("--arch", help="backbone: resnet18, efficientnet-lite0, ... or any name of timm's"),
-    arg("--init", help="random, auto, imagenet, a file or a name of `weights list`, or the id of an earlier run"),
+    arg("--arch", help="backbone: resnet18, efficientnet-lite0, ... or any model name in timm"),
+    arg("--init", help="initial weights: random, auto, imagenet, a file, a name in `weights list`, or the id of a run"),
     arg("--medmix", metavar="PRESET", help="MedMix preset of the pasted lesions, built in or saved"),
-    arg("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, as medmix.k=2"),
+    arg("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, such as medmix.k=2"),
     arg("--name", help="name of the run"),
     arg("--background", action="store_true", help="queue the job and return at once"),
 )
@@ -93,7 +93,7 @@ def run_pretrain(args) -> int:
 
 
 def _pretrain_together(args) -> int:
-    """Trains with the processes that torchrun started: the first owns the run and its job, the others only compute."""
+    """Trains in the processes that torchrun started: the first owns the run and its job, the others only compute."""
     from core.engine import processes
     from core.engine.progress import Stopped
     from core.engine.tensors import pick_device
@@ -103,15 +103,15 @@ def _pretrain_together(args) -> int:
     from core.studio.runs.records import get_run
 
     if args.objective == "untrained" or args.background:
-        raise UserError("torchrun is only for a training in the foreground: start this one without it")
+        raise UserError("torchrun is only for training in the foreground: run this command without torchrun")
     processes.join(pick_device(args.device))
     if not processes.is_first():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first stops all of them, at a checkpoint
-        run = processes.from_first()  # which has created the home if necessary
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first process stops all processes, at a checkpoint
+        run = processes.from_first()  # the first process has created the home if necessary
         store = open_store(args)
         try:
             training.train_encoder(store, get_run(store, run), pick_device(args.device))
-        except RuntimeError as error:  # from the connection
+        except RuntimeError as error:  # the connection to another process is lost
             raise UserError(f"Another process has ended: {error}", 1) from None
         except Stopped:
             raise UserError("Stopped", 1) from None
@@ -120,10 +120,10 @@ def _pretrain_together(args) -> int:
     study, config = show_study(store, args.study)["id"], pretrain_config(args, store).to_dict()
     run, job = pipeline.begin(store, study, config, args.name, args.device)
     processes.from_first(run)
-    say(args, f"Training {run} by {processes.world()} processes")
+    say(args, f"Training {run} in {processes.world()} processes")
     row = worker.execute_here(store, job)
     if row["status"] != "done":
-        raise UserError(f"Job {job} {row['status']}: {row['error'] or row['message']}; the same command goes on", 1)
+        raise UserError(f"Job {job} {row['status']}: {row['error'] or row['message']}; the same command resumes it", 1)
     return _pretrain_done(args, store, run, job)
 
 
@@ -169,11 +169,11 @@ def _pretrain_done(args, store, run_id: str, job: int) -> int:
     ),
     arg("--weak", default="gentle", help="weak views: gentle or simclr"),
     arg("--encoder", default="untrained", help="untrained, latest, or the id of a run"),
-    arg("--seed", type=int, default=1, help="seed of the images and every draw"),
-    arg("--set", action="append", default=[], metavar="KEY=VALUE", help="a change to every preset"),
+    arg("--seed", type=int, default=1, help="seed of the images and of all random choices"),
+    arg("--set", action="append", default=[], metavar="KEY=VALUE", help="setting to change in every preset"),
 )
 def run_probe(args) -> int:
-    """Measure by a linear probe how separable the MedMix classes are, before any training."""
+    """Measure with a linear probe how separable the MedMix classes are, before any training."""
     from core.engine.augment.config import WEAK_PRESETS
     from core.studio.medmix import presets, probe
     from core.studio.medmix.preview import Scene
@@ -197,22 +197,22 @@ def run_probe(args) -> int:
     return finish(args, {"study": study, "rows": rows}, "\n" + table(rows, PROBED))
 
 
-verb_group("medmix", "Find MedMix settings whose pasted lesions look like real ones")
+verb_group("medmix", "Find MedMix settings whose pasted lesions look like real lesions")
 
 
 @verb(
     "medmix match",
     arg("study"),
-    arg("--case", action="append", default=[], metavar="NAME", help="a case whose lesion is matched"),
-    arg("--lesions", type=int, default=5, metavar="N", help="without --case: N cases drawn at random"),
-    arg("--seconds", type=float, default=60, help="how long to search"),
-    arg("--tries", type=int, metavar="N", help="try N settings instead; the result is then the same on every machine"),
+    arg("--case", action="append", default=[], metavar="NAME", help="case whose lesion is matched"),
+    arg("--lesions", type=int, default=5, metavar="N", help="number of cases that are drawn without --case"),
+    arg("--seconds", type=float, default=60, help="duration of the search"),
+    arg("--tries", type=int, metavar="N", help="number of settings to try instead; the result is then reproducible"),
     arg("--seed", type=int, default=0, help="seed of the drawn cases, the images and the search"),
     arg("--name", default="matched", help="name of the preset"),
     arg("--out", type=Path, metavar="FILE", help="also write the preset and its origin as JSON"),
 )
 def run_match(args) -> int:
-    """Search for settings whose lesions look like those of a study, and save them as a preset."""
+    """Search for MedMix settings whose lesions look like a study's lesions, and save the settings as a preset."""
     import random
 
     from core.studio.medmix import match
@@ -224,7 +224,7 @@ def run_match(args) -> int:
     if missing:
         raise UserError(f"no case {missing[0]!r} of {study} has a reference or accepted mask")
     if not rows:
-        raise UserError(f"{study} has no reference or accepted mask: import masks, or mark lesions first")
+        raise UserError(f"{study} has no reference or accepted mask: import masks, or annotate lesions first")
     sampled = random.Random(args.seed).sample(rows, min(args.lesions, len(rows)))
     chosen = [r for r in rows if r["name"] in args.case or str(r["case"]) in args.case] or sampled
     cases = tuple(sorted(r["case"] for r in chosen))
@@ -238,25 +238,25 @@ def run_match(args) -> int:
     held_out = origin["left_out"]
     sentence = f"Distance {origin['after']:.2f}, best preset ({origin['preset']}) {origin['before']:.2f}"
     sentence += (
-        "; with fewer than 4 lesions or patients it cannot be known how near other lesions are"
+        "; the distance to other lesions is unknown, because it needs at least 4 lesions or patients"
         if held_out is None
-        else f"; on lesions held out in turn {held_out:.2f}, best preset {origin['left_out_before']:.2f}"
+        else f"; on held-out lesions {held_out:.2f}, best preset {origin['left_out_before']:.2f}"
     )
     say(args, f"{sentence}. Changed {words}." if words else f"{sentence}.")
     return finish(args, payload | {"version": preset["version"]}, f"Next: pretrain {study} --medmix '{preset['name']}'")
 
 
-verb_group("weights", "Weights files that trainings on the page may start from")
+verb_group("weights", "Weights files from which training runs on the page may start")
 
 
 @verb(
     "weights add",
     arg("file", type=Path, help=".pth, .pt, .safetensors, or Google's .npz of a ViT"),
-    arg("--arch", default="", help="the file's backbone, such as vit_small_patch14_dinov2; it is checked"),
+    arg("--arch", default="", help="backbone of the file, such as vit_small_patch14_dinov2, which is checked"),
     arg("--licence", help="licence of the weights; asked for if --arch is given without it"),
 )
 def run_weights_add(args) -> int:
-    """Copy a weights file into the home, and add it to the list."""
+    """Copy a weights file into the home, and add the file to the list of initial weights."""
     from core.studio.training import first_weights
 
     licence = args.licence
@@ -268,21 +268,21 @@ def run_weights_add(args) -> int:
     added = {"weights": added.pop("name"), **added}
     of = f" of {args.arch}" if args.arch else ""
     say(args, f"SHA-256 {added['sha256']}")
-    return finish(args, added, f"A training or a look may start from {added['weights']}{of}: --init {added['weights']}")
+    return finish(args, added, f"{added['weights']}{of} is on the list; use it with --init {added['weights']}")
 
 
 @verb("weights remove", arg("name"))
 def run_weights_remove(args) -> int:
-    """Remove a file from the list."""
+    """Remove a file from the list of initial weights."""
     from core.studio.training import first_weights
 
     first_weights.remove(open_store(args), args.name, BY)
-    return finish(args, {"removed": args.name}, f"{args.name} is removed from the list")
+    return finish(args, {"removed": args.name}, f"{args.name} was removed from the list")
 
 
 @verb("weights list")
 def run_weights_list(args) -> int:
-    """List the weights that a training may start from."""
+    """List the initial weights from which training may start."""
     from core.studio.training import first_weights
 
     store = open_store(args)

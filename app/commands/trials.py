@@ -1,4 +1,4 @@
-"""Reader trials: trial plan|sizes|start|status|close|report."""
+"""Verbs for reader trials: trial plan|sizes|start|status|close|report."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ verb_group("trial", "Reader trials: whether the detector helps readers")
     "trial plan",
     arg("name"),
     arg("--study", required=True),
-    arg("--readers", required=True, metavar="A,B,C", help="accounts of plain readers"),
-    arg("--run", default="", dest="of_run", metavar="RUN", help="the run whose results the aided arm shows"),
+    arg("--readers", required=True, metavar="A,B,C", help="accounts with the role reader"),
+    arg("--run", default="", dest="of_run", metavar="RUN", help="run whose results the aided arm shows"),
     arg("--panel", default="", metavar="D,E", help="members of the panel, for --reference panel"),
-    arg("--marks", action="store_true", help="readers mark the place of each lesion"),
-    arg("--in-place-of", type=int, metavar="TRIAL", help="the trial whose plan this one replaces"),
+    arg("--marks", action="store_true", help="readers mark each lesion with a point or a box"),
+    arg("--in-place-of", type=int, metavar="TRIAL", help="trial whose plan is replaced by this plan"),
     arg("--set", action="append", default=[], metavar="KEY=VALUE", help="any other option of the plan"),
     option_flags(TrialPlan, *FLAGS),
 )
 def run_plan(args) -> int:
-    """Plan a trial, or replace a plan before the first decision in its trial."""
+    """Plan a trial, or replace the plan of a trial before the first decision."""
     from core.studio.trials import plan
 
     store = open_store(args)
@@ -58,10 +58,10 @@ def run_plan(args) -> int:
     "trial sizes",
     arg("--difference", type=float, default=0.05),
     arg("--area", type=float, default=0.85, help="expected AUROC without the detector"),
-    arg("--abnormal", type=float, default=0.5, help="share of abnormal cases"),
+    arg("--abnormal", type=float, default=0.5, help="fraction of abnormal cases"),
 )
 def run_sizes(args) -> int:
-    """Compute the power to find a difference of AUROC, by the numbers of readers and cases."""
+    """Compute the power to detect a difference in AUROC, by the numbers of readers and cases."""
     from core.studio.trials.report import sizes
 
     rows = sizes(args.difference, args.area, args.abnormal)
@@ -87,7 +87,7 @@ def run_start(args) -> int:
 
 @verb("trial close", arg("trial", type=int))
 def run_close(args) -> int:
-    """End a trial; its report can then be made."""
+    """Close a trial, so that its report can be written."""
     from core.studio.trials import plan
 
     plan.close(open_store(args), args.trial, BY)

@@ -1,4 +1,4 @@
-"""The page's routes: one file per resource, with a module-level `router` and the models of its bodies and answers."""
+"""The page's routes: a module per resource, with a `router` and the models of its request bodies and answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def every_route(given: Iterable[APIRouter] | None = None) -> list[APIRoute]:
 
 
 def include_all(server: FastAPI, ctx, given: Iterable[APIRouter] | None = None) -> None:
-    """Adds all routers, or the given ones, to the server; their functions get the context `ctx`.
+    """Adds all routers, or the given ones, to the server, and gives their functions the context `ctx`.
 
     Raises RuntimeError if a route has no docstring or does not declare who may use it.
     """

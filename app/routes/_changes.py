@@ -1,4 +1,4 @@
-"""Server-sent events: one watch on the database for all streams, and what each stream sends after a change."""
+"""Server-sent events: one thread that watches the database for all streams, and the events of each stream."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from starlette.concurrency import run_in_threadpool
 from core.studio.db import limits
 from core.studio.db.store import Store
 
-EVERY = 0.2  # seconds between two checks
-PAUSE = 1.0  # minimum seconds between two statuses of a stream
+EVERY = 0.2  # seconds between two checks of the database
+PAUSE = 1.0  # minimum seconds between two `status` events of a stream
 BEAT = 10.0  # seconds between two heartbeats; app/static/events.js expects them
 LIFE = 3600.0  # seconds after which a stream ends and its browser opens another
 
 
 class Changes:
-    """Watches the home's database: wakes its listeners when another connection, in any process, has written to it.
+    """Watches the home's database and wakes all listeners after another connection, in any process, has written.
 
-    One thread polls SQLite's data_version, which holds no transaction; it ends when nobody listens.
+    A thread polls SQLite's data_version, which needs no transaction. The thread ends when nobody listens.
     """
 
     def __init__(self, store: Store):
@@ -36,7 +36,7 @@ class Changes:
 
     @contextlib.contextmanager
     def counted(self, reader: str) -> Iterator[None]:
-        """Counts one of the reader's streams while it is open. Raises TooMuch if the reader has too many."""
+        """Counts a reader's stream while it is open. Raises TooMuch if the reader has too many streams."""
         with self._lock:
             limits.demand("stream", self._streams[reader])
             self._streams[reader] += 1
@@ -48,7 +48,7 @@ class Changes:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """Yields an event of the running loop that is set at the start and at each change."""
+        """Yields an event of the running loop that is set at the start and after each change."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         event.set()
 
@@ -68,7 +68,7 @@ class Changes:
                 self._wakers.discard(wake)
 
     def close(self) -> None:
-        """Ends all streams, for the server's shutdown."""
+        """Ends all streams when the server shuts down."""
         self.closed = True
         with self._lock:
             for wake in self._wakers:
@@ -83,7 +83,7 @@ class Changes:
                         self._looks = False
                         return
                     wakers = list(self._wakers)
-                with contextlib.suppress(sqlite3.OperationalError):  # busy: retried at the next check
+                with contextlib.suppress(sqlite3.OperationalError):  # the database is busy: the next check tries again
                     now = self._store.db.conn.execute("PRAGMA data_version").fetchone()[0]
                     if now != version:
                         version = now
@@ -95,10 +95,10 @@ class Changes:
 
 
 async def stream(changes: Changes, say: Callable[[], str | None]) -> AsyncIterator[str]:
-    """Yields server-sent events: `status` when the text of `say` changes, and a regular `beat`.
+    """Yields server-sent events: `status` when the text of `say` changes, and `beat` at regular intervals.
 
-    Changes that a reader must not learn of leave the text unchanged, and nothing else in a stream depends on changes.
-    `say` runs in a thread, where it reads the database; after a sign-out it returns None, which ends the stream.
+    A change that a reader must not notice leaves the text unchanged, and nothing else in a stream depends on changes.
+    `say` runs in a thread, because it reads the database. It returns None after a sign-out, which ends the stream.
     """
     clock = asyncio.get_running_loop().time
     begun = clock()

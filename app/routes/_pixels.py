@@ -1,4 +1,4 @@
-"""A case's pictures as bytes for the page: PNG, 16-bit values, and the bits of a mask or the region of interest."""
+"""Images of a case as bytes for the page: PNG, 16-bit values, and the bits of a mask or the region of interest."""
 
 from __future__ import annotations
 
@@ -19,29 +19,27 @@ KEEP = {"Cache-Control": "private, max-age=3600"}
 
 
 def picture(image: np.ndarray, head: Mapping[str, str] = KEEP) -> Response:
-    """Returns a response with an image uint8 (H, W, 3 or 4) as PNG. head: by default, browsers cache it for an hour."""
+    """Returns a response with an image uint8 (H, W, 3 or 4) as PNG. By default, browsers cache it for an hour."""
     order = cv2.COLOR_RGBA2BGRA if image.shape[2] == 4 else cv2.COLOR_RGB2BGR
     data = cv2.imencode(".png", cv2.cvtColor(image, order), [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
     return Response(data, media_type="image/png", headers=head)
 
 
 def readable(body: Callable[[], T]) -> T:
-    """Returns body(). Raises a ValueError that says what to do if the image's file can no longer be read."""
+    """Returns the result of `body`. Raises ValueError with advice if the image's file can no longer be read."""
     try:
         return body()
     except Unreadable as error:
-        raise ValueError(f"The image can no longer be read: {error}. Put the file back where it was.") from None
+        raise ValueError(f"The image can no longer be read: {error}. Put its file back where it was.") from None
 
 
 @functools.lru_cache(maxsize=64)
 def png(source: Source, size: int) -> bytes:
-    """Returns the image as PNG, in full (size 0) or scaled down to fit into size x size.
-
-    Uses compression level 1, because large images take longer to compress than to send.
-    """
+    """Returns an image as PNG, in full (size 0) or scaled down to fit into size x size."""
     image = resize.fit(source.image(), size) if size > 0 else source.image()
     grey = bool((image[..., 0] == image[..., 1]).all() and (image[..., 0] == image[..., 2]).all())
     pixels = image[..., 0] if grey else np.ascontiguousarray(image[..., ::-1])
+    # Level 1, because compressing a large image further takes longer than sending it.
     is_encoded, data = cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 1])
     if not is_encoded:
         raise Unreadable("it cannot be written as PNG")
@@ -49,7 +47,7 @@ def png(source: Source, size: int) -> bytes:
 
 
 def raw(case: dict) -> tuple[dict, bytes]:
-    """Returns headers (shape, offset, gain) and codes, little-endian uint16 (H, W); a value is offset + gain * code."""
+    """Returns headers and codes (little-endian uint16 (H, W)) of an image, whose values are offset + gain * code."""
     codes, offset, gain = _uint16(_grey(readable(lambda: raw_of(case))))
     head = {
         "X-Image-Shape": ",".join(map(str, codes.shape)),
@@ -60,12 +58,12 @@ def raw(case: dict) -> tuple[dict, bytes]:
 
 
 def bits(pixels: np.ndarray) -> tuple[dict, bytes]:
-    """Packs pixels (H, W): returns headers and one bit per pixel, row by row, highest bit first."""
+    """Returns headers with the shape of a mask (H, W), and its bits: one per pixel, row by row, highest bit first."""
     return {"X-Image-Shape": ",".join(map(str, pixels.shape))}, np.packbits(pixels).tobytes()
 
 
 def of_bits(case: Mapping[str, Any], packed: bytes) -> np.ndarray:
-    """Unpacks the bits of a case's mask into uint8 (H, W). Raises ValueError unless they fit the image's size."""
+    """Unpacks the bits of a case's mask to uint8 (H, W). Raises ValueError unless their number fits the image."""
     shape = case["height"], case["width"]
     expected = -(-shape[0] * shape[1] // 8)
     if len(packed) != expected:
@@ -74,7 +72,7 @@ def of_bits(case: Mapping[str, Any], packed: bytes) -> np.ndarray:
 
 
 def region(case: dict, side: int) -> tuple[dict, bytes]:
-    """Returns the region of interest as `bits` does, scaled down to at most `side` pixels a side (0: not scaled)."""
+    """Returns the region of interest as `bits` does, scaled down to at most `side` pixels per side (0: not scaled)."""
     pixels = readable(lambda: _roi(Source.of(case)))
     long = max(pixels.shape)
     if 0 < side < long:
@@ -91,7 +89,7 @@ def _grey(values: np.ndarray) -> np.ndarray:
 
 
 def _uint16(values: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Returns codes, offset, gain with values = offset + gain * codes; exact for integers spanning less than 65536."""
+    """Returns codes, offset and gain of values = offset + gain * codes; exact for integers that span up to 65535."""
     lo, hi = float(values.min()), float(values.max())
     if values.dtype == np.uint16:
         return values.astype("<u2"), 0.0, 1.0

@@ -1,4 +1,4 @@
-"""Models that the answers of several resources share."""
+"""Models that the answers of several routes share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing_extensions import TypeAliasType
 
 from app.routes._types import Answer, Part
 
-Values = dict[str, Any]  # settings, as core/engine or the page names them
+Values = dict[str, Any]  # settings by name
 Rectangle = tuple[float, float, float, float]  # x0, y0, x1, y1
 Polygons = list[list[tuple[float, float]]]  # x, y as fractions of the image's width and height
 Decision = TypeAliasType("Decision", Literal["normal", "abnormal", "unsure"])
@@ -21,10 +21,10 @@ JobStatus = TypeAliasType(
 
 
 class Job(Part):
-    """A job as the page lists it.
+    """Job as the page lists it.
 
-    share: the finished fraction of the run that it is working on, 0 to 1.
-    here, ahead: in a list of runs, whether it works on the row's run now, or will later; null elsewhere.
+    share: Finished fraction (0 to 1) of the run that the job is working on.
+    here, ahead: In a list of runs, whether the job is working on the listed run now, or will later; null elsewhere.
     """
 
     id: int
@@ -42,7 +42,7 @@ class Job(Part):
 
 
 class JobAsked(Answer):
-    """The answer to a request for a result that a job computes once. job: its id; null if the result is ready."""
+    """Answer to a request for a result that a job computes once. `job` is null if the result is ready."""
 
     key: str
     ready: bool
@@ -50,7 +50,7 @@ class JobAsked(Answer):
 
 
 class JobNumber(Answer):
-    """The answer to a request that has queued a job."""
+    """Answer to a request that has queued a job, with the job's id."""
 
     job: int
 
@@ -60,7 +60,7 @@ class StatusOfJob(Answer):
 
 
 class Share(Part):
-    """A proportion: hits of n, with the 95 % Wilson interval; null if n is 0."""
+    """Proportion (`hits` out of `n`) with its 95 % Wilson interval from `low` to `high`; null if `n` is 0."""
 
     value: float | None
     low: float | None
@@ -100,11 +100,12 @@ class Rights(Part):
 
 
 class ScoredRun(NamedRun):
-    """A run that has scored a study.
+    """Run that has scored a study.
 
-    first: whether it represents its detector: the adopted run, else the newest on a trained encoder, else the newest.
-    encoder: method of its encoder's run. adopted: whether an administrator put it first. compares: whether it can show
-    the normal patch that a patch was compared with.
+    encoder: Method of the encoder's run, or null.
+    first: Whether the run represents its detector: the adopted run or, without one, the newest on a trained encoder.
+    adopted: Whether an administrator put the run first.
+    compares: Whether the run can show the normal patch with which it compared a patch.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""The accounts of readers, for administrators. A new password is shown once, and no cache stores it."""
+"""Routes for administrators to manage readers' accounts. A new password is shown once and never cached."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Role = Literal["reader", "adjudicator", "administrator"]
 
 
 class Account(Body):
-    """The name of a reader's account."""
+    """Name of a reader's account."""
 
     name: Name
 
@@ -26,10 +26,13 @@ class AccountRole(Account):
 
 
 class KeptAccount(Part):
-    """An account, with its reader's progress in one study.
+    """Account, with its reader's progress in a study.
 
-    seen: when the reader last signed in or decided, or null. last: whether this is the only administrator. tokens:
-    number of tokens. assigned, read: the study's assigned cases, and how many are read. read_in_all: all read cases.
+    seen: Time of the last sign-in or decision, or null.
+    last: Whether this is the only account of an administrator.
+    tokens: Number of access tokens.
+    assigned, read: Number of the study's cases assigned to the reader, and how many of them the reader has read.
+    read_in_all: Number of all cases of the study that the reader has read.
     """
 
     name: str
@@ -44,7 +47,7 @@ class KeptAccount(Part):
 
 
 class Accounts(Answer):
-    """All accounts. sign_in: whether readers sign in (false in single-user mode). you: the current reader's name."""
+    """All accounts. `sign_in` is false in single-user mode; `you` is the current reader's name."""
 
     sign_in: bool
     you: str
@@ -52,7 +55,7 @@ class Accounts(Answer):
 
 
 class NewPassword(Answer):
-    """A new password of an account. password: shown only this once."""
+    """New password of an account, which is shown only once."""
 
     name: str
     password: str
@@ -64,14 +67,14 @@ class KeptAccountName(Answer):
 
 @router.get("/{study}", response_model=Accounts)
 def everybody(ctx: Studio, who: Administrator, study: str):
-    """List the accounts, with each reader's progress in the study."""
+    """Lists the accounts, with each reader's progress in the study."""
     rows = people.list_accounts(ctx.store(), study)
     return {"ok": True, "sign_in": not ctx.single_user, "you": who, "accounts": rows}
 
 
 @router.post("", response_model=NewPassword)
 def invite(ctx: Studio, who: Administrator, response: Response, body: AccountRole):
-    """Create an account; its password is shown only this once."""
+    """Creates an account and returns its password, which is shown only once."""
     response.headers.update(ONCE)
     password = people.invite(ctx.store(), body.name.strip(), body.role, who)
     return {"ok": True, "name": body.name.strip(), "password": password}
@@ -79,14 +82,14 @@ def invite(ctx: Studio, who: Administrator, response: Response, body: AccountRol
 
 @router.post("/set/role", response_model=KeptAccountName)
 def set_role(ctx: Studio, who: Administrator, body: AccountRole):
-    """Change an account's role."""
+    """Changes the role of an account."""
     people.set_role(ctx.store(), body.name, body.role, who)
     return {"ok": True, "name": body.name}
 
 
 @router.post("/set/password", response_model=NewPassword)
 def reset(ctx: Studio, who: Administrator, response: Response, body: Account):
-    """Give an account a new password; its sessions and tokens end."""
+    """Gives an account a new password, and ends its sessions and tokens."""
     response.headers.update(ONCE)
     password = people.reset_password(ctx.store(), body.name, who)
     return {"ok": True, "name": body.name, "password": password}
@@ -94,13 +97,13 @@ def reset(ctx: Studio, who: Administrator, response: Response, body: Account):
 
 @router.post("/set/tokens", response_model=KeptAccountName)
 def revoke(ctx: Studio, who: Administrator, body: Account):
-    """Revoke all tokens of an account: programs that sign in with them are refused from then on."""
+    """Revokes all access tokens of an account, so that programs can no longer sign in with them."""
     people.revoke_tokens(ctx.store(), body.name, who)
     return {"ok": True, "name": body.name}
 
 
 @router.post("/set/removed", response_model=KeptAccountName)
 def remove(ctx: Studio, who: Administrator, body: Account):
-    """Remove an account; its reader's work is kept."""
+    """Removes an account, but keeps its reader's work."""
     people.remove_account(ctx.store(), body.name, who)
     return {"ok": True, "name": body.name}

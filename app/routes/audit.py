@@ -1,4 +1,4 @@
-"""The audit trail, for administrators: who did what to which case and when, with pages and filters."""
+"""Route of the audit trail, for administrators: who did what to which case and when."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ class Event(Part):
 
 
 class Trail(Answer):
-    """A page of the audit trail.
+    """Page of the audit trail.
 
-    next: `before` for the following page; null on the last. kinds, people, studies: values to filter by.
+    next: Value of `before` that requests the following page, or null on the last page.
+    kinds, people, studies: Values by which the trail can be filtered.
     """
 
     events: list[Event]
@@ -54,7 +55,7 @@ def trail(
     before: Annotated[int, Query(ge=0, le=2**62)] = 0,
     limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
 ):
-    """List events, newest first; `next` is the `before` of the following page, or null. Empty filters mean all."""
+    """Returns events of the audit trail, newest first. An empty filter matches all events."""
     store = ctx.store()
     events = audit.trail(
         store, study or None, limit=limit + 1, who=who or None, kind=kind or None, since=since or None,

@@ -1,6 +1,6 @@
-"""Pictures of one case: image, thumbnail, lesion mask, heat map, region of interest. All lossless, with an ETag.
+"""Routes for the layers of a case: image, thumbnail, lesion mask, heat map, region of interest (lossless, with ETags).
 
-In a study that is read blind, a case's heat map and masks are refused until the reader has decided on it.
+While a study is read blind, the heat map and the masks of a case are refused until the reader has decided on it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from core.studio.runs.readings import outline_level, pixel_scale, unpack_not_jud
 from core.studio.runs.records import get_run
 
 router = APIRouter(prefix="/api/case/{case_id}", tags=["cases"])
-GRID = 512  # side of the grid on which the page finds contours and regions
+GRID = 512  # side length of the grid on which the page finds contours and regions
 KEEP = "private, max-age=86400, immutable"  # for addresses that carry a version of the content (?v=)
 ASK = "private, no-cache"
 
@@ -53,10 +53,12 @@ class UsualDistance(Part):
 
 
 class Explained(Answer):
-    """The patch of a case that a run finds most abnormal, and the normal patch most similar to it.
+    """Patch of a case that a run finds most abnormal, and the most similar patch of a normal training image.
 
-    box: the patch of the case; there: the patch of the training image `case`; both in fractions of width and height.
-    distance: between their features; usual: the same distance on held-out normal images, or null.
+    box: Patch of the case, as fractions of the image's width and height.
+    there: Patch of the training image `case`, in the same units.
+    distance: Distance between the patches in feature space.
+    usual: The same distance for held-out normal images, or null if there are none.
     """
 
     box: Rectangle
@@ -67,16 +69,13 @@ class Explained(Answer):
 
 
 def open_case(ctx: Context, request: Request, number: int, run: str = "") -> RequestContext:
-    """Returns the context of a request for a case. number: the case number on the page, which may be a neutral one.
-
-    The transaction ends here: pictures are made outside it.
-    """
+    """Returns the context of a request for a case, given by its number on the page, which may be a neutral one."""
     with ctx.reading(request, number=number, run=run) as context:
-        return context
+        return context  # its transaction ends here, before the image is read
 
 
 def seen(ctx: Context, request: Request, number: int, run: str = "") -> RequestContext:
-    """Opens a case as `open_case` does. Raises Hidden if it is hidden from the reader."""
+    """Returns the context of a request as `open_case` does. Raises Hidden if the case is hidden from the reader."""
     with ctx.reading(request, number=number, run=run) as context:
         context.demand_seen()
         return context
@@ -84,14 +83,14 @@ def seen(ctx: Context, request: Request, number: int, run: str = "") -> RequestC
 
 @router.get("/image.png", **binary("image/png"))
 def image(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 0):
-    """Return a case's image as PNG, in full or within `size` x `size`."""
+    """Returns the image of a case as PNG, scaled down to at most `size` pixels per side (0: not scaled)."""
     case, mark = _of(open_case(ctx, request, case_id))
     return send(request, f"{mark}-{size}", lambda: pixels.png(Source.of(case), size), "image/png")
 
 
 @router.get("/thumb.png", **binary("image/png"))
 def thumb(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 72):
-    """Return a case's image as a thumbnail."""
+    """Returns the image of a case as a thumbnail."""
     case, mark = _of(open_case(ctx, request, case_id))
     size = min(max(size, 16), 512)
     return send(request, f"{mark}-{size}", lambda: pixels.png(Source.of(case), size), "image/png")
@@ -99,9 +98,9 @@ def thumb(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 
 
 @router.get("/raw", **binary("application/octet-stream"))
 def raw(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Return the codes of an image of more than eight bits: little-endian uint16 (H, W).
+    """Returns an image with more than eight bits per value as codes: little-endian uint16 (H, W).
 
-    Headers: X-Image-Shape is "H,W"; an image value is X-Image-Offset + X-Image-Gain * code.
+    The value of a pixel is X-Image-Offset + X-Image-Gain * code; X-Image-Shape is "H,W".
     """
     context = open_case(ctx, request, case_id)
     case, mark = _of(context)
@@ -111,9 +110,9 @@ def raw(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 @router.get("/mask.bits", **binary("application/octet-stream"))
 def mask_bits(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | None = None):
-    """Return the newest lesion mask, or the one with this id, as one bit a pixel, row by row, highest bit first.
+    """Returns the newest lesion mask, or the mask with the given id, with one bit per pixel.
 
-    Rows are not padded; X-Image-Shape "H,W".
+    Rows follow each other without padding, and the highest bit of a byte comes first. X-Image-Shape is "H,W".
     """
     row = _mask(ctx, request, case_id, id)
     head, body = pixels.bits(masks.decode_mask(row["png"]))
@@ -122,12 +121,16 @@ def mask_bits(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | 
 
 @router.get("/heat", **binary("application/octet-stream"))
 def heat(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """Return a run's heat map of a case: little-endian uint16 (h, w) at the detector's resolution.
+    """Returns a run's heat map of a case: little-endian uint16 (h, w) at the detector's resolution.
 
-    If some positions were not judged, one bit per position follows (1: not judged), highest bit first. X-Map headers:
-    Shape; Range: values of codes 0 and 65535; Scale: ends of the colour scale; Threshold: level of the outline; Core:
-    value that each outlined region must exceed somewhere; Share, if set: the outline's level between the lower end of
-    Scale (0) and the image's maximum (1); Seen, if set: positions that normal images show, as rows of 0 and 1.
+    If some positions were not judged, one bit per position follows (1 for not judged), highest bit first. Headers:
+    X-Map-Shape: h and w.
+    X-Map-Range: Heat values of the codes 0 and 65535.
+    X-Map-Scale: Ends of the colour scale.
+    X-Map-Threshold: Heat value at which regions are outlined.
+    X-Map-Core: Heat value that every outlined region exceeds somewhere.
+    X-Map-Share: If set, the outline's level between the scale's lower end (0) and the maximum of the image (1).
+    X-Map-Seen: If set, rows of 0 and 1, separated by commas, that tell which positions normal images show.
     """
     context = seen(ctx, request, case_id, run)
     head, body, stamp = _heat(context)
@@ -136,10 +139,7 @@ def heat(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
 
 @router.get("/roi.bits", **binary("application/octet-stream"))
 def roi(ctx: Studio, who: Reader, request: Request, case_id: Id, side: Side = 0):
-    """Return the region of interest at the image's resolution, or at most `side` pixels a side.
-
-    Bits as in mask.bits.
-    """
+    """Returns the region of interest in the format of mask.bits, scaled to at most `side` pixels (0: not scaled)."""
     case, mark = _of(open_case(ctx, request, case_id))
     head, body = pixels.region(case, side)
     return send(request, f"roi-{mark}-{side}", lambda: body, "application/octet-stream", head)
@@ -147,10 +147,10 @@ def roi(ctx: Studio, who: Reader, request: Request, case_id: Id, side: Side = 0)
 
 @router.get("/pack", **binary("application/octet-stream", head=list))
 def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""):
-    """Return all layers of a case at once: image, heat map of `run`, newest lesion mask, region of interest.
+    """Returns all layers of a case: image and, unless hidden, lesion mask, heat map of `run` and region of interest.
 
-    The answer is the head's length (little-endian uint32), the head (JSON: name, bytes and headers of each layer), and
-    the layers. While the case is hidden from the reader, only the image is returned.
+    The answer contains the length of a head (little-endian uint32), the head, and the layers one after another. The
+    head is JSON with the name, number of bytes and headers of each layer.
     """
     with ctx.reading(request, number=case_id, run=run) as context:
         case, mask, heat = context.asked_case, None, None
@@ -171,7 +171,7 @@ def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""
 
 @router.get("/nearest", response_model=NearestCases)
 def nearest_normals(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """List the normal training images nearest to the case in the run's feature space."""
+    """Lists the normal training images nearest to a case in a run's feature space."""
     context = seen(ctx, request, case_id, run)
     neighbours = explained.nearest(ctx.store(), run, context.asked_case["id"])
     return {"ok": True, "cases": [context.names.shown(neighbour) for neighbour in neighbours]}
@@ -179,16 +179,16 @@ def nearest_normals(ctx: Studio, who: Reader, request: Request, case_id: Id, run
 
 @router.get("/explain", response_model=Explained)
 def most_like(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """Return the patch that the run finds most abnormal, the normal patch most similar to it, and their distance."""
+    """Returns the patch that a run finds most abnormal, the normal patch most similar to it, and their distance."""
     context = seen(ctx, request, case_id, run)
     explanation = explained.explain(ctx.store(), run, context.asked_case["id"])
     return {"ok": True, **explanation, "case": context.names.shown(explanation["case"])}
 
 
 def send(request: Request, tag: str, body, kind: str, head: dict | None = None) -> Response:
-    """Sends the bytes of body() with their ETag, or 304 if the client already has them.
+    """Returns a response with the bytes of `body()` and an ETag, or with status 304 if the client has the same version.
 
-    A browser may cache them for a day if the address has the version `v`.
+    Browsers may cache the response for a day if the request names a version (`v`).
     """
     tag = f'"{tag}"'
     head = {"ETag": tag, "Cache-Control": KEEP if "v" in request.query_params else ASK, **(head or {})}
@@ -202,7 +202,6 @@ def _full(case: dict) -> bytes:
 
 
 def _try(call):
-    """Returns the result of `call`, or None if it raises ValueError."""
     try:
         return call()
     except ValueError:
@@ -210,13 +209,13 @@ def _try(call):
 
 
 def _of(context: RequestContext) -> tuple[dict, str]:
-    """Returns the row of a request's case, and a tag of its picture for ETags."""
+    """Returns the row of a request's case, and a tag of its image for ETags."""
     case = context.asked_case
     return case, f"{context.names.mark(case['id'], case['sha256'])}-{case['frame']}"
 
 
 def _heat(context: RequestContext) -> tuple[dict, bytes, str]:
-    """Returns a heat map's headers and bytes, and a tag that changes if the map is made again or rescaled."""
+    """Returns the headers and bytes of a heat map, and a tag that changes with the map and with its colour scale."""
     store, run = context.store, context.run or ""
     row = map_of(context)
     scale = pixel_scale(get_run(store, run))

@@ -1,4 +1,4 @@
-"""Routes of the Clusters tab: request maps and read them, pictures of their points, neighbours, exports."""
+"""Routes of the Clusters tab: maps, which are 2-D projections of encoder features, with their points and exports."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ MEDIA = {
 
 
 def sighted(ctx: Context, who: str, study: str) -> Store:
-    """Returns the store. Raises Hidden if the reader reads the study blind, because maps show its labels and scores."""
+    """Returns the store. Raises Hidden if the reader reads the study blind, because its maps show labels and scores."""
     with context.reading(ctx.store(), who, single_user=ctx.single_user, study=study) as request_context:
         if request_context.blinded:
             raise sessions.Hidden(
-                "This study is read blind; its maps show labels and open when you no longer read it so."
+                "You read this study blind, and its maps show labels: they open when your blind reading has ended."
             )
     return ctx.store()
 
@@ -69,10 +69,11 @@ class View(Body):
 
 
 class EncoderRun(NamedRun):
-    """An encoder whose features can be mapped.
+    """Encoder whose features can be shown on a map.
 
-    k: the largest number of pasted lesions (MedMix's classes are A_0 to A_k). centred: whether class centres were saved
-    with every epoch, as a map of centred features needs.
+    epochs: Epochs with a saved checkpoint.
+    k: Largest number of lesions that MedMix pastes into an image; its class A_n has n lesions.
+    centred: Whether the class centres of every epoch were saved, which a map of centred features needs.
     """
 
     status: str
@@ -144,9 +145,11 @@ class ViewNumber(Answer):
 
 
 class MapEpoch(Part):
-    """A map at one epoch.
+    """Map at one epoch.
 
-    numbers: metrics of MedMix's classes ("classes") and of normal against abnormal images ("lesions"). radii: by group.
+    numbers: Cluster metrics of MedMix's classes ("classes") and of normal against abnormal images ("lesions").
+    radii: Radius of each group of points in feature space.
+    centres: Positions of the class centres on the map.
     """
 
     epoch: int
@@ -159,7 +162,7 @@ class MapEpoch(Part):
 
 
 class PointIdentities(Part):
-    """The case of each point of a map, and the number of lesions that MedMix pasted into it."""
+    """Case of each point on a map, and the number of lesions that MedMix pasted into the case's image."""
 
     case_id: list[int]
     lesions: list[int]
@@ -185,10 +188,7 @@ class MapAbout(Answer):
 
 
 class Column(Part):
-    """Data that can colour a map's points.
-
-    Categories: a code per point and the codes' names. Numbers: a value per point, null if unknown.
-    """
+    """Data by which points can be coloured: `codes`, which index `names`, or `values`, which are null if unknown."""
 
     name: str
     title: str
@@ -215,7 +215,7 @@ class CaseOfPoint(SampleCase):
 
 
 class ReadingOfPoint(Part):
-    """A run's result for a point's case. flagged, flagged_roi, has_map: 0 or 1."""
+    """Result of a run for the case of a point. `flagged`, `flagged_roi` and `has_map` are 1 or 0."""
 
     run: str
     score: float | None
@@ -235,7 +235,7 @@ class ReviewOfPoint(Part):
 
 
 class PointDetail(Answer):
-    """One point of a map. case: null if it has been removed."""
+    """Details of a point on a map. `case` is null if the case has been removed."""
 
     point: int
     case_id: int
@@ -248,14 +248,14 @@ class PointDetail(Answer):
 
 
 class OnWorklist(Answer):
-    """left_out: number of points that are MedMix versions; for a worklist, of all that are not test cases."""
+    """Result of an action on points. `left_out` counts the skipped points, such as images with synthetic lesions."""
 
     cases: int
     left_out: int
 
 
 class Tagged(OnWorklist):
-    """A tag that was added to cases or removed. cases: number of changed cases."""
+    """Result of adding or removing a tag. `cases` is the number of changed cases."""
 
     tag: str
 
@@ -268,10 +268,7 @@ def opened(ctx: Context, who: str, key: str) -> tuple[Store, library.Map]:
 
 @router.get("/runs", response_model=EncoderRuns)
 def encoder_runs(ctx: Studio, who: Sighted, study: Name):
-    """List encoders that can be mapped, with their saved epochs.
-
-    Trained ones come first, the newest at the top.
-    """
+    """Lists the encoders whose features can be mapped. Trained encoders come first, the newest at the top."""
     store = sighted(ctx, who, study)
     encoders = []
     newest = reversed(list_runs(store, study, "pretrain"))
@@ -286,20 +283,20 @@ def encoder_runs(ctx: Studio, who: Sighted, study: Name):
 
 @router.get("/maps", response_model=Maps)
 def maps(ctx: Studio, who: Sighted, study: Name):
-    """List the maps and saved views of a study."""
+    """Lists the maps and saved views of a study."""
     store = sighted(ctx, who, study)
     return {"ok": True, "maps": library.list_maps(store, study), "views": library.list_views(store, study)}
 
 
 @router.post("/maps/{key}/stop", response_model=StatusOfJob)
 def stop(ctx: Studio, who: Sighted, key: str):
-    """Stop the job that computes a map."""
+    """Stops the job that computes a map."""
     return {"ok": True, "status": library.stop(ctx.store(), key)}
 
 
 @router.post("/maps", response_model=JobAsked)
 def ask(ctx: Studio, who: Sighted, body: ClusterMap):
-    """Request a map of a run's features; an existing map is not computed again."""
+    """Requests a map of an encoder's features; an existing map is not computed again."""
     store = sighted(ctx, who, get_run(ctx.store(), body.run)["study"])
     with ctx.making(who, "map") as record_owner:
         request_made = library.request(store, body.run, config.MapConfig.from_dict(body.config))
@@ -309,7 +306,7 @@ def ask(ctx: Studio, who: Sighted, body: ClusterMap):
 
 @router.delete("/maps/{key}", response_model=Done)
 def forget(ctx: Studio, who: Annotated[str, owner_of("map", "key")], key: str):
-    """Delete a map."""
+    """Deletes a map."""
     library.forget(ctx.store(), key)
     owners.forget_owner(ctx.store(), "map", key)
     return {"ok": True}
@@ -317,7 +314,7 @@ def forget(ctx: Studio, who: Annotated[str, owner_of("map", "key")], key: str):
 
 @router.get("/maps/{key}", response_model=MapAbout)
 def about(ctx: Studio, who: Sighted, key: str):
-    """Describe a map, the identities of its points and the runs whose results can colour it."""
+    """Returns the settings and metrics of a map, the cases of its points and the runs whose scores can colour it."""
     store, m = opened(ctx, who, key)
     points = m.points
     identity = {"case_id": points.case_id.tolist(), "lesions": points.lesions.tolist()}
@@ -326,7 +323,7 @@ def about(ctx: Studio, who: Sighted, key: str):
 
 @router.get("/maps/{key}/coords", **binary("application/octet-stream"))
 def coords(ctx: Studio, who: Sighted, key: str):
-    """Return the coordinates of a map's points by epoch: little-endian float32 (E, N, 2)."""
+    """Returns the coordinates of a map's points: little-endian float32 (E, N, 2) for E epochs and N points."""
     _, m = opened(ctx, who, key)
     data = np.ascontiguousarray(m.coords, "<f4").tobytes()
     return Response(data, media_type="application/octet-stream", headers=KEEP)
@@ -334,50 +331,50 @@ def coords(ctx: Studio, who: Sighted, key: str):
 
 @router.get("/maps/{key}/columns", response_model=Columns)
 def colours(ctx: Studio, who: Sighted, key: str, fit: str | None = None):
-    """List the data that can colour the map's points: categories and numbers."""
+    """Lists the categories and numbers that can colour a map's points, including the scores of the run `fit`."""
     return {"ok": True, "columns": explore.columns(*opened(ctx, who, key), fit)}
 
 
 @router.get("/maps/{key}/points/{point}", response_model=PointDetail)
 def point(ctx: Studio, who: Sighted, key: str, point: Id, fit: str | None = None):
-    """Describe one point: its case, the run's result and its reviews."""
+    """Returns the details of one point: its case, the result of the run `fit`, and the reviews."""
     return {"ok": True, **explore.describe(*opened(ctx, who, key), point, fit)}
 
 
 @router.get("/maps/{key}/points/{point}/thumb.png", **binary("image/png"))
 def thumb(ctx: Studio, who: Sighted, key: str, point: Id, side: Side = 96):
-    """Return a point's image as a thumbnail."""
+    """Returns the image of a point as a thumbnail."""
     return pixels.picture(explore.thumbnail(*opened(ctx, who, key), point, min(max(side, 16), 256)), KEEP)
 
 
 @router.get("/maps/{key}/points/{point}/image.png", **binary("image/png"))
 def image(ctx: Studio, who: Sighted, key: str, point: Id, side: Side = 512):
-    """Return a point's image."""
+    """Returns the image of a point."""
     return pixels.picture(explore.picture(*opened(ctx, who, key), point, min(max(side, 32), 2048)), KEEP)
 
 
 @router.get("/maps/{key}/points/{point}/heat.png", **binary("image/png"))
 def heat(ctx: Studio, who: Sighted, key: str, point: Id, fit: str):
-    """Return the heat map of a point's case by a detector's run, to overlay on its image."""
+    """Returns the heat map that the run `fit` computed for a point's case, to overlay on the image."""
     return pixels.picture(explore.heat(*opened(ctx, who, key), point, fit), KEEP)
 
 
 @router.get("/maps/{key}/points/{point}/neighbours", response_model=Neighbours)
 def neighbours(ctx: Studio, who: Sighted, key: str, point: Id, epoch: Int = -1, k: Int = 10):
-    """List a point's nearest neighbours in feature space (not on the map). `epoch`: an index into the map's epochs."""
+    """Lists the k nearest neighbours of a point in feature space. `epoch` is an index into the map's epochs."""
     points = explore.neighbours(*opened(ctx, who, key), point, epoch, min(max(k, 1), 50))
     return {"ok": True, "neighbours": points}
 
 
 @router.post("/maps/{key}/tag", response_model=Tagged)
 def tag(ctx: Studio, who: Sighted, key: str, body: Tag):
-    """Add a tag to the cases of some points, or remove it."""
+    """Adds a tag to the cases of the given points, or removes it."""
     return {"ok": True, **library.tag(*opened(ctx, who, key), body.points, body.tag, who, body.remove)}
 
 
 @router.post("/maps/{key}/worklist", response_model=OnWorklist)
 def worklist(ctx: Studio, who: Sighted, key: str, body: Points):
-    """Put the test cases among the given points on the reader's worklist."""
+    """Assigns the test cases among the given points to the reader's worklist."""
     return {"ok": True, **library.to_worklist(*opened(ctx, who, key), body.points, who)}
 
 
@@ -395,7 +392,7 @@ def file(
     epoch: Int | None = None,
     hide: str = "",
 ):
-    """Return the map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet).
+    """Returns a map as a figure (svg, pdf, png) of one epoch or all, or as a table (csv, parquet).
 
     Only administrators get the original names.
     """
@@ -406,7 +403,7 @@ def file(
     ready = [row["key"] for row in projected.list_projected(store, key) if row["ready"]]
     new = [projected.open_projected(store, key, k) for k in ready]
     if format not in MEDIA:
-        raise ValueError(f"a map is exported as one of {', '.join(MEDIA)}, not {format!r}")
+        raise ValueError(f"Unknown map format {format!r}; choose from: {', '.join(MEDIA)}.")
     if format in explore.TABLE_FORMATS:
         data = explore.write(store, m, format, names, fit, [projected.with_names(p, names) for p in new])
     else:
@@ -424,7 +421,7 @@ def file(
 
 @router.post("/views", response_model=ViewNumber)
 def save_view(ctx: Studio, who: Sighted, body: View):
-    """Save a view under a name; a view of the same name is replaced, if the reader may change it."""
+    """Saves a view under a name. A view with the same name is replaced if the reader may change it."""
     store = sighted(ctx, who, body.study)
     study_row(store, body.study)
     with store.write():
@@ -440,7 +437,7 @@ def save_view(ctx: Studio, who: Sighted, body: View):
 
 @router.delete("/views/{view}", response_model=Done)
 def delete_view(ctx: Studio, who: Annotated[str, owner_of("view", "view")], view: Id):
-    """Delete a saved view."""
+    """Deletes a saved view."""
     library.delete_view(ctx.store(), view)
     owners.forget_owner(ctx.store(), "view", view)
     return {"ok": True}

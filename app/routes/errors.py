@@ -1,4 +1,4 @@
-"""Answers to errors: one sentence for the page, {"ok": false, "error": sentence}, never a traceback."""
+"""Answers to errors: {"ok": false, "error": one sentence for the page}, never a traceback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOG = threading.Lock()
 
 
 def sentence_of(error: RequestValidationError) -> str:
-    """Describes the first validation error of a request in one sentence."""
+    """Returns one sentence that describes the first validation error of a request."""
     first = error.errors()[0]
     kind = first["type"]
     if kind == "json_invalid":
@@ -37,19 +37,19 @@ def sentence_of(error: RequestValidationError) -> str:
 
 
 def _answer(text: str, status: int, home: Path | None = None) -> JSONResponse:
-    """Returns the error as JSON. home: its path is removed from the text."""
+    """Returns an error as JSON; the path of `home` is removed from the text."""
     return JSONResponse({"ok": False, "error": Home(home).left_out_of(text) if home else text}, status)
 
 
 def is_refused_by_disk(error: BaseException) -> bool:
-    """Returns whether an error shows that the home is not writable: mounted read-only, or without permission."""
+    """Returns whether an error shows that the home is mounted read-only or lacks write permission."""
     return getattr(error, "errno", None) in (errno.EROFS, errno.EACCES, errno.EPERM) or "readonly database" in str(
         error
     )
 
 
 def _passing(error: BaseException) -> JSONResponse | None:
-    """Answers a temporary fault of disk or database, after which the page sends its data again; else returns None."""
+    """Returns the answer to a temporary fault of the disk or database, or None. The page then repeats its request."""
     if is_full(error):
         return _answer("The disk is full; nothing was stored. Free some space and try again.", 507)
     if is_refused_by_disk(error):
@@ -62,21 +62,18 @@ def _passing(error: BaseException) -> JSONResponse | None:
 
 
 def log_fault(home: Path, where: str, error: BaseException) -> str:
-    """Appends an unexpected error at `where` to the home's errors.log; returns the sentence to show instead."""
+    """Appends an unexpected error at `where` (a route or function) to errors.log. Returns the sentence to show."""
     file = home / "errors.log"
     with _LOG, suppress(OSError):
         if file.exists() and file.stat().st_size > limits.LIMITS["fault log"].most:
             file.replace(file.with_suffix(".log.1"))
         with file.open("a", encoding="utf-8") as out:
             out.write(f"{now()} {where}\n{logged.trace_of(error)}\n")
-    return f"Something is broken here ({type(error).__name__}); the details are in errors.log in the studio's home."
+    return f"An internal error occurred ({type(error).__name__}). See errors.log in the studio's home for details."
 
 
 def add_handlers(server: FastAPI, home: Path) -> None:
-    """Adds the handlers that answer errors with a sentence.
-
-    home: the folder of errors.log, to which unexpected errors are written.
-    """
+    """Adds the handlers that answer errors with a sentence. Unexpected errors are logged in the folder `home`."""
 
     @server.exception_handler(RequestValidationError)
     def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -89,7 +86,7 @@ def add_handlers(server: FastAPI, home: Path) -> None:
 
     @server.exception_handler(Stopped)
     def stopped(request: Request, error: Stopped) -> JSONResponse:
-        return _answer("Nobody waits for this any more.", 499)
+        return _answer("The request was cancelled because the client disconnected.", 499)
 
     @server.exception_handler(ValueError)
     def mistake(request: Request, error: ValueError) -> JSONResponse:
@@ -104,6 +101,6 @@ def add_handlers(server: FastAPI, home: Path) -> None:
         if (passing := _passing(error)) is not None:
             return passing
         if getattr(error, "errno", None) in (errno.ENAMETOOLONG, errno.ELOOP, errno.EILSEQ):
-            return _answer("There is nothing of that name.", 400)
-        where = getattr(request.scope.get("route"), "path", "")  # not the address, which may contain names
+            return _answer("A name in the request is too long or invalid.", 400)
+        where = getattr(request.scope.get("route"), "path", "")  # the address itself may contain names
         return _answer(log_fault(home, f"{request.method} {where}", error), 500)

@@ -1,4 +1,4 @@
-"""Downloads of the Review tab (tables, masks for other tools, the bundle), and imports of bundles and annotations."""
+"""Routes for downloads of the Review tab (tables, masks, bundles) and for imports of bundles and annotations."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ class Missing(Part):
 
 
 class Bundle(Answer):
-    """The result of importing a bundle.
+    """Result of importing a bundle.
 
-    rows: number of imported rows by table. readers: name in the bundle to name in this home. missing: names of cases
-    without an image, and maps without files. changed: names of cases whose image is not the one imported originally.
+    rows: Number of imported rows by table of the database.
+    readers: Name in this home of each reader in the bundle.
+    missing: Names of cases without an image, and keys of maps without files.
+    changed: Names of cases whose image differs from the one that was imported originally.
     """
 
     study: str
@@ -50,9 +52,11 @@ class Bundle(Answer):
 
 
 class AnnotationsIn(Answer):
-    """The result of importing a file of annotations.
+    """Result of importing a file of annotations.
 
-    cut: number of shapes cropped at the edge. unknown: file names without a case. passed_over: why shapes were skipped.
+    cut: Number of shapes that were cropped at the edge of the image.
+    unknown: File names in the annotations that match no case.
+    passed_over: Reasons why shapes were skipped.
     """
 
     format: str
@@ -64,10 +68,11 @@ class AnnotationsIn(Answer):
 
 
 class ExportWarning(Answer):
-    """A warning before a study is exported.
+    """Warning to show before a study is exported.
 
-    text: the warning, or null. cases: ids of at most 200 cases with likely burned-in text. servers: names of the
-    DICOMweb servers that the reader may send to.
+    text: Warning in words, or null.
+    cases: Ids of up to 200 cases with likely burned-in text.
+    servers: Names of the DICOMweb servers to which the reader may send.
     """
 
     text: str | None
@@ -76,9 +81,10 @@ class ExportWarning(Answer):
 
 
 class Send(Body):
-    """The objects to send to a DICOMweb server.
+    """Request to send objects to a DICOMweb server.
 
-    server: its name in `dicom server`. run: whose maps and scores are sent; "" for the run that Review opens with.
+    server: Name under which `dicom server` has registered the server.
+    run: Run whose heat maps and scores are sent; "" for the run that Review opens with.
     """
 
     server: Name
@@ -88,18 +94,18 @@ class Send(Body):
 
 
 def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Store:
-    """Returns the store. Raises NotFound for an unknown study or run, and Hidden if the reader reads it blind."""
+    """Returns the store. Raises NotFound if the study or run is unknown, Hidden if the reader reads the study blind."""
     with ctx.reading(request, study=study, run=run or None) as context:
         if context.session and context.session["blind"]:
-            raise sessions.Hidden("Your blind session of this study is open: end it, then export.")
+            raise sessions.Hidden("Your blind session of this study is open. End the session before you export.")
         if context.blinded and not ctx.single_user:
-            raise sessions.Hidden("This study is being read blind: an administrator may export it.")
+            raise sessions.Hidden("You read this study blind. Ask an administrator to export it.")
     return ctx.store()
 
 
 @router.get("/{study}/warning", response_model=ExportWarning)
 def warning(ctx: Studio, who: Reader, request: Request, study: str):
-    """Warn of likely burned-in text before an export, in words and with the cases to check."""
+    """Returns a warning of likely burned-in text, with the cases to check before an export."""
     store = exportable(ctx, request, study)
     burned = burned_in.among(store, study)
     servers = dicomweb.servers(store) if ctx.administers(who) else {}
@@ -108,7 +114,7 @@ def warning(ctx: Studio, who: Reader, request: Request, study: str):
 
 @router.post("/{study}/send", response_model=JobNumber)
 def send(ctx: Studio, who: Administrator, request: Request, study: str, body: Send):
-    """Queue sending masks, heat maps and reports to a DICOMweb server, which must be registered on this machine."""
+    """Queues a job that sends masks, heat maps and reports to a DICOMweb server registered on this machine."""
     store = exportable(ctx, request, study, body.run)
     options = {"kinds": body.kinds, "keep_names": body.names, "run": body.run or None}
     return {"ok": True, "job": dicomweb.submit_send(store, study, body.server, who, **options)}
@@ -118,12 +124,13 @@ def send(ctx: Studio, who: Administrator, request: Request, study: str, body: Se
 def export(
     ctx: Studio, who: Reader, request: Request, study: str, kind: str, names: Int = 0, run: Name = "", masks: Name = ""
 ):
-    """Export a study, de-identified unless names=1 (administrators).
+    """Exports a study, de-identified unless an administrator sets `names` to 1.
 
-    kind: a format, or bundle (administrators; keeps names). masks: reference or readers, to export only those masks.
+    kind: File format, or "bundle" for a complete copy with names (administrators only).
+    masks: Kind of the masks to export, "reference" or "readers"; by default, one mask per case of either kind.
     """
     if kind != "bundle" and kind not in SUFFIXES:
-        raise ValueError(f"a study is exported as one of bundle, {', '.join(SUFFIXES)}, not {kind!r}")
+        raise ValueError(f"Unknown export format {kind!r}; choose from: bundle, {', '.join(SUFFIXES)}.")
     store = exportable(ctx, request, study, run)
     keep = names_for(store, study, who, ctx.single_user, wanted=bool(names) or kind == "bundle").keep
     if kind == "bundle":
@@ -145,7 +152,7 @@ def export(
 
 @router.post("/bundle", response_model=Bundle)
 async def bundle_in(ctx: Studio, who: Administrator, request: Request):
-    """Import a bundle; the body is the zip."""
+    """Imports a bundle from the request's body, a zip."""
     async with _received(ctx, request, "a bundle", "in.zip", Limits().bytes) as file:
         result = await run_in_threadpool(lambda: import_bundle(ctx.store(), file, who))
     return {"ok": True, **result}
@@ -153,9 +160,9 @@ async def bundle_in(ctx: Studio, who: Administrator, request: Request):
 
 @router.put("/{study}/annotations", response_model=AnnotationsIn)
 async def annotations_in(ctx: Studio, who: Administrator, request: Request, study: str, tool: Name):
-    """Import lesions drawn in another tool, matched by file name; the body is the file.
+    """Imports lesions drawn in another tool from the request's body. They are matched to cases by file name.
 
-    tool: coco, cvat, label-studio, png or yolo.
+    tool: One of coco, cvat, label-studio, png and yolo.
     """
     await run_in_threadpool(lambda: exportable(ctx, request, study))  # the answer contains names of cases
     async with _received(ctx, request, "a file of annotations", "This file", LARGEST) as file:
@@ -165,7 +172,7 @@ async def annotations_in(ctx: Studio, who: Administrator, request: Request, stud
 
 @contextlib.asynccontextmanager
 async def _received(ctx: Context, request: Request, what: str, name: str, most: int) -> AsyncIterator[Path]:
-    """Yields the body as a temporary file. Raises ValueError as soon as it exceeds `most` bytes."""
+    """Yields the request's body as a temporary file. Raises ValueError as soon as the body exceeds `most` bytes."""
     folder, size = leftovers.begin(ctx.home.cache), 0
     try:
         with (folder / name).open("wb") as out:
@@ -180,7 +187,7 @@ async def _received(ctx: Context, request: Request, what: str, name: str, most: 
 
 
 def _streamed(bundle: BundleWriter) -> StreamingResponse:
-    """Streams the zip while it is written; headers count the images and maps that are missing."""
+    """Returns a response that streams a bundle while it is written. Its headers count missing images and maps."""
     head = {
         "Content-Disposition": f'attachment; filename="{bundle.study}-bundle.zip"',
         "X-Burned-In-Text": str(len(bundle.burned_in["cases"])),

@@ -1,4 +1,4 @@
-"""The worklist as a grid: tiles with the heat map, positions in the list, the distribution of scores, tags."""
+"""Routes of the worklist as a grid: tiles with heat maps, positions in the list, the distribution of scores, tags."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ router = APIRouter(tags=["review"])
 
 
 class CaseTag(Body):
-    """A tag to add to cases or to remove from them. cases: their numbers in the worklist."""
+    """Request to add a tag to cases, given by their numbers on the page, or to remove it from them."""
 
     study: Name
     cases: Annotated[list[Id], Field(min_length=1, max_length=20_000)]
@@ -37,7 +37,7 @@ class CaseTag(Body):
 
 
 class ScoreSpread(Part):
-    """The distribution of scores: counts in bins from lo to hi; the outer bins include scores beyond."""
+    """Histogram of a worklist's scores with equal bins from `lo` to `hi`. The outer bins count all scores beyond."""
 
     bins: list[int]
     lo: float
@@ -51,10 +51,7 @@ class TagCount(Part):
 
 
 class ListOverview(Answer):
-    """An overview of the list of cases.
-
-    total: rows of the filtered list. labels: whether the reader may filter it by label.
-    """
+    """Overview of a worklist of `total` cases. `labels` tells whether the reader may filter the list by label."""
 
     total: int
     scores: ScoreSpread | None
@@ -63,14 +60,14 @@ class ListOverview(Answer):
 
 
 class Place(Answer):
-    """A case's position in the list. at: the number of rows before it. Both are null if no case matches."""
+    """Case, and the number of rows before it in the worklist (`at`). Both are null if no case matches."""
 
     case: int | None
     at: int | None
 
 
 class CasesTagged(Answer):
-    """A tag that was added to cases or removed. changed: how many cases."""
+    """Result of adding or removing a tag. `changed` is the number of changed cases."""
 
     tag: str
     changed: int
@@ -78,7 +75,7 @@ class CasesTagged(Answer):
 
 @router.get("/api/case/{case_id}/tile.webp", **binary("image/webp"))
 def tile(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 192, run: Name = ""):
-    """Return the image within size x size; with `run`, its heat map blended in inside the region of interest."""
+    """Returns an image within size x size pixels, with the heat map of `run` blended into the region of interest."""
     with ctx.reading(request, number=case_id, run=run) as context:
         if run:
             context.demand_seen()
@@ -92,7 +89,7 @@ def tile(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 1
 
 @router.get("/api/review/overview", response_model=ListOverview)
 def overview(ctx: Studio, who: Reader, request: Request, study: Name, run: Name = ""):
-    """Describe the list: the number of rows, the distribution of their scores, and the tags to filter by."""
+    """Returns the length of the worklist, the distribution of its scores, and the tags to filter it by."""
     with ctx.reading(request, study=study, run=run) as context:
         listing = Worklist(context, Query.from_values(request.query_params))
         return {
@@ -115,10 +112,10 @@ def place(
     case: Id = 0,
     unread: Int = 0,
 ):
-    """Find a case and its position in the list.
+    """Returns a case and its position in the worklist.
 
-    The case is the requested one, the next unread one after it (continuing from the top of the list), or the one with
-    the nearest score; null if no case matches.
+    With `score`, the case is the one with the nearest score. With `unread`, the case is the next unread one after
+    `case`, or the first unread one if none follows. Otherwise the case is `case` itself.
     """
     with ctx.reading(request, study=study, number=case or None, run=run) as context:
         listing = Worklist(context, Query.from_values(request.query_params))
@@ -137,7 +134,7 @@ def place(
 
 @router.post("/api/review/tag", response_model=CasesTagged)
 def tag(ctx: Studio, who: Reader, request: Request, body: CaseTag):
-    """Add a tag to cases, or remove it."""
+    """Adds a tag to cases, or removes it from them."""
     with ctx.writing(request, study=body.study) as context:
         chosen = context.of_study(body.cases)
         context.demand_open(*chosen)
@@ -145,16 +142,17 @@ def tag(ctx: Studio, who: Reader, request: Request, body: CaseTag):
     return {"ok": True, "tag": cases.clean_tag(body.tag), "changed": changed}
 
 
-SIDES = 32, 512  # pixels: the smallest and the largest tile
-QUALITY = 88  # WebP quality
+SIDES = 32, 512  # smallest and largest side length of a tile in pixels
+QUALITY = 88  # WebP quality, 0 to 100
 OPACITY = 0.6
-ROI_SIDE = 288  # length of the short side for finding the region of interest
+ROI_SIDE = 288  # shorter side, in pixels, of the image in which the region of interest is found
 
 
 class Heat(NamedTuple):
-    """A heat map to blend into a tile.
+    """Heat map to blend into a tile.
 
-    values: float32 (h, w) as bytes, on the run's scale from 0 to 1. mark: part of an ETag, for the map and scale.
+    values: Heat values, float32 (h, w) as bytes, from 0 to 1 on the run's colour scale.
+    mark: Part of an ETag that identifies the heat map and its scale.
     """
 
     values: bytes
@@ -163,7 +161,7 @@ class Heat(NamedTuple):
 
 
 def heat_of(context: RequestContext) -> Heat:
-    """Returns the heat map of the context's case by the context's run. Raises ValueError if there is none."""
+    """Returns the heat map of the context's case by its run. Raises ValueError if the run has made none."""
     store, run = context.store, context.run or ""
     row = map_of(context)
     scale = pixel_scale(get_run(store, run))
@@ -174,7 +172,7 @@ def heat_of(context: RequestContext) -> Heat:
 
 @functools.lru_cache(maxsize=256)
 def webp(source: Source, size: int, heat: Heat | None) -> bytes:
-    """Returns the image as WebP, scaled down to fit into size x size, with the heat map, if given, blended in."""
+    """Returns an image as WebP, scaled down to fit into size x size, with the heat map, if given, blended in."""
     image = source.image()
     tile = _within(image, size / max(image.shape[:2]))
     if heat is not None:
@@ -186,7 +184,7 @@ def webp(source: Source, size: int, heat: Heat | None) -> bytes:
 
 
 def _within(image: np.ndarray, scale: float) -> np.ndarray:
-    """Scales uint8 (H, W, 3) down by `scale`; never up."""
+    """Scales an image uint8 (H, W, 3) by `scale`, but never enlarges it."""
     if scale >= 1:
         return image
     shape = max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale))
@@ -194,11 +192,11 @@ def _within(image: np.ndarray, scale: float) -> np.ndarray:
 
 
 def _under(tile: np.ndarray, heat: Heat, image: np.ndarray) -> np.ndarray:
-    """Blends the heat map into the tile inside the ROI found in `image`; low values are transparent, as in heat.js."""
+    """Returns the tile with the heat map blended in where `image` has its region of interest; low heat is invisible."""
     width, height = tile.shape[1], tile.shape[0]
     stored = np.frombuffer(heat.values, np.float32).reshape(heat.shape)
     values = cv2.resize(stored, (width, height), interpolation=cv2.INTER_LINEAR)
     inside = cv2.resize(find_roi(image), (width, height), interpolation=cv2.INTER_NEAREST)
-    alpha = (OPACITY * np.clip((values - 0.4) / 0.3, 0, 1) * inside)[..., None]
+    alpha = (OPACITY * np.clip((values - 0.4) / 0.3, 0, 1) * inside)[..., None]  # as in heat.js
     colours = cv2.applyColorMap(np.rint(255 * values).astype(np.uint8), cv2.COLORMAP_INFERNO)[..., ::-1]
     return np.rint(tile * (1 - alpha) + colours * alpha).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Learning from readers' marks: the material, the runs that learnt from it, and how they compare."""
+"""Routes for learning from readers' annotations: what is available, the runs that learnt from it, and their gain."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from core.studio.runs.preferred import LEARNT
 from core.studio.training import live
 
 router = APIRouter(prefix="/api/learn", tags=["learn"])
-SHOWN = 5  # the newest runs
+SHOWN = 5  # newest runs that are listed
 
 
 class Learn(Body):
-    """A request to learn from readers' marks. fit: id of the scored fit to start from."""
+    """Request to learn from readers' annotations. `fit` is the id of the scored fit to start from."""
 
     fit: Name
 
 
 class LearnFit(Part):
-    """A scored fit from which learning can continue. seconds: an estimate of the time; null if unknown."""
+    """Scored fit from which learning can start. `seconds` is the estimated time until a first result."""
 
     id: str
     name: str
@@ -36,9 +36,10 @@ class LearnFit(Part):
 
 
 class MeasureBeside(Part):
-    """A metric before (old) and after (new) learning.
+    """Metric before (`old`) and after (`new`) learning, over `images` images.
 
-    interval: 95 % confidence interval of the difference. enough: whether there are enough images for a conclusion.
+    interval: 95 % confidence interval of the difference.
+    enough: Whether there are enough images for a conclusion.
     """
 
     old: float | None
@@ -50,24 +51,25 @@ class MeasureBeside(Part):
 
 
 class FlagsBeside(Part):
-    """The numbers of abnormal and normal cases, and how many of them the old and the new run flag."""
+    """Numbers of abnormal and of normal cases: in total, flagged by the old run, and flagged by the new run."""
 
     abnormal: tuple[int, int, int]
     normal: tuple[int, int, int]
 
 
 class LearntBeside(Part):
-    """A run compared with the run that it started from, on `cases` test cases with a known label that it has not seen.
+    """Comparison of a run with the run `base` that it started from, on `cases` test cases that it has not learnt from.
 
-    left_out: number of the other test cases: seen in learning, or without a label or clear decision. pictured: example
-    cases, from the largest gain to the largest loss.
+    left_out: Number of the other test cases, which the run has learnt from or which have no label or clear decision.
+    against: Description of the masks that serve as ground truth.
+    pictured: Example cases, from the largest gain in Dice to the largest loss.
     """
 
     base: str
     run: str
     cases: int
     left_out: int
-    against: str  # the masks that outlines are compared with, in words
+    against: str
     measures: dict[Literal["auroc", "pixel_auroc", "dice", "pro"], MeasureBeside]
     flags: FlagsBeside | None
     pictured: list[int]
@@ -76,10 +78,11 @@ class LearntBeside(Part):
 
 
 class LearntGain(Part):
-    """The gain from learning on marked cases, by cross-validation.
+    """Gain from learning, measured by cross-validation on the annotated images.
 
-    base_dice, dice: mean Dice before and after; difference: with its 95 % interval. weight, score_weight: weights of
-    the previous detector in the map and in the image's score. words: all of this in words.
+    base_dice, dice: Mean Dice before and after learning.
+    difference: Mean difference in Dice, with its 95 % confidence `interval`.
+    weight, score_weight: Weights of the previous detector in the combined heat map and in the combined image score.
     """
 
     weight: float
@@ -94,11 +97,13 @@ class LearntGain(Part):
 
 
 class LearntRun(Part):
-    """A run that learnt from readers' marks.
+    """Run that learnt from readers' annotations.
 
-    share: weight of the learnt map in a run of version 0.2 (0 if it did not help on held-out marked images), else null.
-    gain: null until the run is fitted. headline: what learning changed, in one sentence. fault: why the run cannot be
-    repeated, or null.
+    masks: Number of lesion masks that the run learnt from.
+    share: Weight of the learnt heat map in a run of version 0.2, or null for a newer run.
+    gain: Cross-validated gain, or null until the run is fitted.
+    headline: Sentence on what learning changed, or null.
+    fault: Reason why the run cannot be repeated, or null.
     """
 
     id: str
@@ -116,15 +121,20 @@ class LearntRun(Part):
 
 
 class Learning(Answer):
-    """The material for learning in a study, and the runs that learnt from it.
+    """Annotations from which detectors can learn in a study, and the runs that learnt from them.
 
-    masks, patients: numbers of accepted masks and their patients; learning needs `least` patients (or images, if they
-    are unknown). unfinished: number of cases with a mask whose reader has not confirmed that all lesions are marked.
-    normals: number of cases called normal, which are used too. kinds: number of masks by label, for labels learnt as
-    separate kinds. whole: number of masks that cover their whole image and are not used. contradicting: number of cases
-    on which readers disagree, not used before adjudication. notes: sentences on everything skipped or unknown. none:
-    why learning is impossible, or null. next: number of masks at which learning is offered next. due: whether such a
-    number was reached since the last learning. decided: number of cases with a decision.
+    masks, patients: Numbers of accepted lesion masks and of their patients (of images if patients are unknown).
+    least: Number of patients that learning requires.
+    unfinished: Number of cases whose reader has not stated that all lesions are annotated.
+    normals: Number of cases that readers called normal, which are used as well.
+    kinds: Number of masks by label, for labels that are learnt as separate kinds.
+    whole: Number of unused masks that cover their whole image.
+    contradicting: Number of cases that are unused until an adjudicator resolves the readers' disagreement.
+    notes: Sentences on annotations that are unused or incomplete.
+    none: Reason why learning is impossible, or null.
+    next: Number of masks at which learning is offered next, or null.
+    due: Whether such a number was reached since the last learning run.
+    decided: Number of cases with a decision.
     """
 
     masks: int
@@ -152,7 +162,7 @@ class AskedLearning(Answer):
 
 @router.get("/{study}", response_model=Learning)
 def show(ctx: Studio, who: Sighted, study: str):
-    """Return the material for learning, the runs that learnt from it, and how they compare."""
+    """Returns the annotations for learning, the runs that learnt from them, and comparisons with their base runs."""
     store = ctx.store()
     fits = [r for r in scored_runs(store, study) if r["method"] != LEARNT]
     jobs = live.jobs_of_runs(store)
@@ -169,10 +179,10 @@ def show(ctx: Studio, who: Sighted, study: str):
 
 @router.post("/{study}", response_model=AskedLearning)
 def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
-    """Queue a run that continues from a fit and learns from readers' marks."""
+    """Queues a run that starts from a fit and learns from readers' annotations."""
     store = ctx.store()
     if runs.get_run(store, body.fit)["study"] != study:
-        raise ValueError(f"{body.fit} is no fit of this study")
+        raise ValueError(f"The run {body.fit} does not belong to this study. Choose one of its fits.")
     planned = learnt.planned(store, body.fit)
     with ctx.making(who, "run") as record_owner:
         learning = learnt.submit(store, planned, device=store.setting("device", "auto"))
@@ -181,25 +191,22 @@ def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
 
 
 class Adopted(Body):
-    """A run to put first among a study's detectors. run: the scored fit; "" undoes the choice."""
+    """Request to put a run first among the detectors of a study. The run "" withdraws an earlier choice."""
 
     run: Name = ""
 
 
 @router.post("/{study}/adopt", response_model=Done)
 def adopt(ctx: Studio, who: Administrator, study: str, body: Adopted):
-    """Put a run first among the study's detectors for all readers, or undo this.
-
-    Like moving the operating point, it changes what all readers see, and requires the same right.
-    """
+    """Puts a run first among a study's detectors for all readers. The run "" withdraws an earlier choice."""
     store = ctx.store()
     if body.run and body.run not in {r["id"] for r in scored_runs(store, study)}:
-        raise ValueError(f"{body.run} has not scored this study: it cannot be adopted")
+        raise ValueError(f"The run {body.run} has not scored this study, so it cannot be adopted.")
     preferred.adopt(store, study, body.run or None, who)
     return {"ok": True}
 
 
-# Not stored in runs of earlier versions and of bundles.
+# Runs of earlier versions, and of bundles, lack these fields.
 _OLDER: dict[str, Any] = {"against": "", "flags": None, "pictured": []}
 
 

@@ -1,4 +1,4 @@
-"""An administrator's settings of a study: the watched folder, the assignment of cases, the labels of findings."""
+"""Routes for an administrator's settings of a study: watched folder, assignment of cases, labels of findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/api/manage", tags=["manage"])
 
 
 class WatchSettings(Body):
-    """Settings of a study's watched folder. run: "" for the run that Review opens with."""
+    """Settings of a study's watched folder. The run "" stands for the run that Review opens with."""
 
     folder: Line
     run: Name | None = ""
@@ -33,7 +33,7 @@ class NewLabels(Body):
 
 
 class Assign(Body):
-    """Readers to assign the test cases to. per_case: readers for each case, 2 for double reading."""
+    """Request to assign the test cases to readers. `per_case` is the number of readers per case (2: double reading)."""
 
     readers: Annotated[list[Name], Field(max_length=1000)]
     per_case: Annotated[int, Interval(ge=1, le=1000)] = 1
@@ -44,7 +44,7 @@ class Unassign(Body):
 
 
 class OwnRights(Answer, Rights):
-    """The rights of the current reader."""
+    """Rights of the current reader."""
 
 
 class ImportJob(Part):
@@ -59,9 +59,13 @@ class LeftOut(Part):
 
 
 class Watch(Part):
-    """A study's watched folder.
+    """Watched folder of a study.
 
-    counts: incoming files by state. changed: when a case or a score was last added. job: null while idle.
+    looked: Time of the last check of the folder, or null.
+    changed: Time at which a case or a score was last added, or null.
+    counts: Number of incoming files by state.
+    job: Import that is queued or running, or null.
+    left_out: Files that failed to import, with the reason.
     """
 
     study: str
@@ -82,9 +86,11 @@ class Watched(Answer):
 
 
 class AssignedReader(Part):
-    """A reader's progress with the assigned cases.
+    """Progress of a reader.
 
-    role: null without an account. read: number of assigned cases that are read; read_in_all: of all cases of the study.
+    role: Role of the reader's account, or null if the reader has none.
+    read: Number of the assigned cases that the reader has read.
+    read_in_all: Number of all cases of the study that the reader has read.
     """
 
     name: str
@@ -95,7 +101,7 @@ class AssignedReader(Part):
 
 
 class Assignments(Answer):
-    """The assignment of test cases. cases: number of test cases; free: how many of these are assigned to nobody."""
+    """Assignment of test cases. `cases` is the number of test cases, `free` the number assigned to nobody."""
 
     readers: list[AssignedReader]
     cases: int
@@ -118,13 +124,13 @@ class Managed(Assignments):
 
 @router.get("", response_model=OwnRights)
 def rights(ctx: Studio, who: Reader):
-    """Return the reader's rights, which decide whether the page shows these forms."""
+    """Returns the reader's rights, which decide whether the page shows these settings."""
     return {"ok": True, **people.rights(ctx.store(), who, ctx.single_user)}
 
 
 @router.get("/{study}", response_model=Managed)
 def everything(ctx: Studio, who: Administrator, study: str):
-    """Return an administrator's settings of a study."""
+    """Returns an administrator's settings of a study."""
     store = ctx.store()
     fits = [r for r in list_runs(store, study, kind="fit") if r["status"] == "done"]
     return {
@@ -138,7 +144,7 @@ def everything(ctx: Studio, who: Administrator, study: str):
 
 @router.post("/{study}/watch", response_model=Watched)
 def set_watch(ctx: Studio, who: Administrator, study: str, body: WatchSettings):
-    """Set the study's watched folder, or stop watching it if `active` is false."""
+    """Sets the study's watched folder, or stops watching it if `active` is false."""
     ctx.demand_root(body.folder)
     settings = watch.set_watch(ctx.store(), study, body.folder, who, body.run or None, body.active, body.copies)
     return {"ok": True, "watch": settings}
@@ -146,24 +152,24 @@ def set_watch(ctx: Studio, who: Administrator, study: str, body: WatchSettings):
 
 @router.post("/{study}/labels", response_model=Labels)
 def set_labels(ctx: Studio, who: Administrator, study: str, body: NewLabels):
-    """Set the labels that findings of the study can have."""
+    """Sets the labels that findings of the study can have."""
     return {"ok": True, "labels": decisions.set_labels(ctx.store(), study, body.labels, who)}
 
 
 @router.post("/{study}/assign", response_model=Assignments)
 def assign(ctx: Studio, who: Administrator, study: str, body: Assign):
-    """Assign the study's test cases to readers."""
+    """Assigns the study's test cases to readers."""
     store = ctx.store()
     unknown = sorted(set(body.readers) - set(people.known_readers(store, study)))
     if unknown:
-        raise ValueError(f"unknown reader {unknown[0]!r}; `reader add` makes an account")
+        raise ValueError(f"Unknown reader {unknown[0]!r}; create an account with `reader add`.")
     people.assign(store, study, body.readers, who, per_case=body.per_case)
     return {"ok": True, **people.dealt(store, study)}
 
 
 @router.post("/{study}/unassign", response_model=Unassigned)
 def unassign(ctx: Studio, who: Administrator, study: str, body: Unassign):
-    """Withdraw the assigned cases that `reader` has not read yet."""
+    """Withdraws from a reader the assigned cases that the reader has not read yet."""
     store = ctx.store()
     gone = people.unassign(store, study, body.reader, who)
     return {"ok": True, "taken_back": gone, **people.dealt(store, study)}

@@ -1,6 +1,4 @@
-"""Readers' marks on a case: findings, lesion masks and their versions, areas called normal, unsaved drawings.
-
-Every answer has `ok`; errors are sentences (errors.py)."""
+"""Routes for a reader's annotations of a case: findings, lesion masks, areas annotated as normal, unsaved drawings."""
 
 from __future__ import annotations
 
@@ -23,9 +21,10 @@ router = APIRouter(prefix="/api/review", tags=["review"])
 
 
 class NewFinding(Body):
-    """A finding to add to a case.
+    """Finding to add to a case.
 
-    box: x0, y0, x1, y1 in pixels of the image; for a point both corners are equal. rating: 0 to 100, in a trial.
+    box: Corners x0, y0, x1, y1 in pixels of the image, or one point given twice.
+    rating: Confidence from 0 to 100, which some trials require.
     """
 
     case: Id
@@ -36,7 +35,7 @@ class NewFinding(Body):
 
 
 class Finding(Part):
-    """A finding on a case. box: in pixels of the image; for a point both corners are equal."""
+    """Finding on a case. `box` is in pixels of the image; the two corners of a point are equal."""
 
     id: int
     label: str
@@ -53,7 +52,7 @@ class Findings(Answer):
 
 @router.post("/finding", response_model=Findings)
 def add(ctx: Studio, who: Reader, request: Request, body: NewFinding):
-    """Add a finding to a case."""
+    """Adds a finding to a case."""
     box = (body.box[0], body.box[1], body.box[2], body.box[3]) if body.box else None
     with ctx.writing(request, number=body.case) as context:
         context.demand_marks()
@@ -63,7 +62,7 @@ def add(ctx: Studio, who: Reader, request: Request, body: NewFinding):
 
 @router.delete("/finding/{finding}", response_model=Findings)
 def remove(ctx: Studio, who: Reader, request: Request, finding: Id):
-    """Remove one's own finding."""
+    """Removes one of the reader's own findings."""
     case = decisions.case_of_finding(ctx.store(), finding, who)
     with ctx.writing(request, case_id=case) as context:
         context.demand_marks()
@@ -72,7 +71,7 @@ def remove(ctx: Studio, who: Reader, request: Request, finding: Id):
 
 
 class MaskVersion(Part):
-    """A version of a lesion mask. reference: whether it is the ground truth for metrics; others are readers' masks."""
+    """Version of a lesion mask. `reference` is true for the ground truth of metrics, false for masks of readers."""
 
     id: int
     case_id: int
@@ -87,9 +86,10 @@ class MaskVersion(Part):
 
 
 class CaseMarks(Part):
-    """A reader's statements on the marks of a case.
+    """What a reader has stated about the annotations of a case.
 
-    finished: whether all lesions are marked. normal: whether areas are marked as normal.
+    finished: Whether all lesions are annotated.
+    normal: Whether the reader has annotated areas as normal.
     """
 
     finished: bool
@@ -131,9 +131,9 @@ async def save_mask(
     note: Line = "",
     label: Name = "",
 ):
-    """Save a lesion mask; the body holds its bits (in the format of mask.bits).
+    """Saves a lesion mask from the request's body, which has the format of mask.bits.
 
-    label: if given, a finding with this label is stored as well.
+    label: Label of a finding to add with the mask; "" for none.
     """
     bits = await request.body()
     facts = {"source": source, "run": run, "threshold": threshold, "note": note, "label": label}
@@ -159,7 +159,7 @@ def _save(ctx: Context, request: Request, case_id: int, bits: bytes, facts: dict
 
 @router.post("/finished/{case_id}", response_model=SavedMarks)
 def finish(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Finished):
-    """State that all lesions of a case are marked, so that unmarked areas are learnt as normal, or withdraw that."""
+    """States whether all lesions of a case are annotated, so that detectors may learn all other areas as normal."""
     with ctx.writing(request, number=case_id) as context:
         context.demand_open()
         return {"ok": True, "marks": masks.set_finished(context, body.finished)}
@@ -167,22 +167,19 @@ def finish(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Finish
 
 @router.get("/normal/{case_id}", **binary("application/octet-stream"))
 def normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Return the areas that the reader marked as normal, in the format of mask.bits; an error if there are none."""
+    """Returns the areas that the reader annotated as normal, in the format of mask.bits, or 404 if there are none."""
     with ctx.reading(request, number=case_id) as context:
         context.demand_open()
         png = masks.normal_places(context)
     if png is None:
-        raise NotFound("No place of this case is called normal.")
+        raise NotFound("You have annotated no area of this case as normal.")
     head, body = pixels.bits(masks.decode_mask(png))
     return Response(body, media_type="application/octet-stream", headers=head)
 
 
 @router.post("/normal/{case_id}", response_model=SavedMarks)
 async def save_normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Save the areas marked as normal; the body holds their bits (in the format of mask.bits).
-
-    If no bit is set they are removed.
-    """
+    """Saves the areas annotated as normal from the request's body (format of mask.bits); an empty mask removes them."""
     bits = await request.body()
 
     def kept() -> dict:
@@ -194,7 +191,7 @@ async def save_normal_places(ctx: Studio, who: Reader, request: Request, case_id
 
 
 def _saved(context: RequestContext, saved: dict) -> dict:
-    """Describes a saved mask, and the case's versions as the reader numbers them."""
+    """Describes a saved mask and all versions of the case's mask, numbered as the reader sees them."""
     number = masks.version_shown(context, context.asked_case["id"], saved["version"])
     return {**saved, "version": number, "masks": _versions(context)}
 
@@ -205,7 +202,7 @@ def _versions(context: RequestContext) -> list[dict]:
 
 @router.post("/restore/{mask_id}", response_model=RestoredMask)
 def restore(ctx: Studio, who: Reader, request: Request, mask_id: Id):
-    """Save an older version of a lesion mask as the newest."""
+    """Saves an older version of a lesion mask as the newest one."""
     case = masks.case_of(ctx.store(), mask_id, who)
     with ctx.writing(request, case_id=case) as context:
         context.demand_open()
@@ -214,7 +211,7 @@ def restore(ctx: Studio, who: Reader, request: Request, mask_id: Id):
 
 @router.post("/reference/{mask_id}", response_model=Versions)
 def make_reference(ctx: Studio, who: Reader, request: Request, mask_id: Id):
-    """Make a version the case's reference mask, the ground truth for metrics (adjudicators and administrators)."""
+    """Makes a version the case's reference mask, the ground truth of metrics (adjudicators and administrators only)."""
     case = masks.case_of(ctx.store(), mask_id, who)
     with ctx.writing(request, case_id=case) as context:
         context.demand_open()
@@ -223,7 +220,7 @@ def make_reference(ctx: Studio, who: Reader, request: Request, mask_id: Id):
 
 
 class Draft(Part):
-    """An unsaved drawing. id: number of its case."""
+    """Unsaved drawing. `id` is the number of its case."""
 
     id: int
     updated: str
@@ -235,7 +232,7 @@ class Drafts(Answer):
 
 @router.get("/drafts", response_model=Drafts)
 def listed(ctx: Studio, who: Reader, request: Request, study: Name):
-    """List the reader's unsaved drawings, by case."""
+    """Lists the reader's unsaved drawings in a study."""
     with ctx.reading(request, study=study) as context:
         rows = masks.list_drafts(context)
         context.names.prepare(row["id"] for row in rows)
@@ -244,7 +241,7 @@ def listed(ctx: Studio, who: Reader, request: Request, study: Name):
 
 @router.get("/draft/{case_id}", **binary("application/octet-stream"))
 def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Return an unsaved drawing as it was stored."""
+    """Returns an unsaved drawing as it was stored."""
     with ctx.reading(request, number=case_id) as context:
         context.demand_open()
         draft = masks.draft_body(context)
@@ -253,7 +250,7 @@ def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 @router.post("/draft/{case_id}", response_model=Done)
 async def keep(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Store an unsaved drawing; the body is stored unchanged, in a format that only the page reads."""
+    """Stores an unsaved drawing. The request's body is stored unchanged, because only the page reads its format."""
     content = await request.body()
     await run_in_threadpool(change, ctx, request, case_id, lambda context: masks.keep_draft(context, content))
     return {"ok": True}
@@ -261,13 +258,13 @@ async def keep(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 @router.delete("/draft/{case_id}", response_model=Done)
 def drop(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Discard an unsaved drawing."""
+    """Discards an unsaved drawing."""
     change(ctx, request, case_id, masks.drop_draft)
     return {"ok": True}
 
 
 def change(ctx: Context, request: Request, case_id: int, act) -> None:
-    """Runs `act` with a request's context. Raises Hidden if the case is hidden from the reader, or in a trial."""
+    """Calls `act` with the request's context. Raises Hidden in a trial, or if the case is hidden from the reader."""
     with ctx.writing(request, number=case_id) as context:
         context.demand_open()
         act(context)

@@ -1,4 +1,4 @@
-"""Routes of "Match lesions" on the MedMix tab: lesions to match, outlines, searches, and lesions that a run misses."""
+"""Routes of "Match lesions" on the MedMix tab: lesions to match, searches for MedMix settings, and missed lesions."""
 
 from __future__ import annotations
 
@@ -33,26 +33,30 @@ Polygon = Annotated[list[tuple[Finite, Finite]], Field(max_length=5000)]
 
 
 class OfDrop(Body):
-    """An image dropped on the page. drop: the token of the upload; file: its name in the upload."""
+    """File of an upload. `drop` is the token of the upload, `file` the name of an image in it."""
 
     drop: Name
     file: Line
 
 
 class BoxOfDrop(OfDrop):
-    """A box round a lesion: x0, y0, x1, y1 as fractions of the image's width and height."""
+    """Box around a lesion on a dropped image: x0, y0, x1, y1 as fractions of the image's width and height."""
 
     box: tuple[Finite, Finite, Finite, Finite]
 
 
 class OutlinedLesion(OfDrop):
-    """A lesion outlined on a dropped image. outline: (x, y) as fractions of the image's width and height."""
+    """Lesion outlined on a dropped image by points (x, y), which are fractions of the image's width and height."""
 
     outline: Polygon
 
 
 class NewSearch(Body):
-    """A search for settings. cases, outlined: the lesions to match, in cases of the study and on dropped images."""
+    """Request to search for MedMix settings whose synthetic lesions look like given lesions.
+
+    cases: Ids of cases of the study, whose annotated lesions are matched.
+    outlined: Lesions on dropped images that are matched as well.
+    """
 
     study: Name
     cases: Annotated[list[Id], Field(max_length=match.MOST)] = []
@@ -61,7 +65,7 @@ class NewSearch(Body):
 
 
 class MatchFile(Body):
-    """A search result to export as a preset. config: the settings on screen, if some were changed after the search."""
+    """Request to export a search result as a preset. `config` replaces the settings found, if the user changed some."""
 
     name: Name
     config: Settings | None = None
@@ -73,7 +77,7 @@ class Planting(Body):
 
 
 class OfferedLesion(Part):
-    """A lesion that can be matched. kind: whether its mask is a reference mask or an accepted mask of a reader."""
+    """Lesion that can be matched. `kind` tells whether its mask is a reference mask or a reader's accepted mask."""
 
     case: int
     name: str
@@ -81,7 +85,7 @@ class OfferedLesion(Part):
 
 
 class OfferedLesions(Answer):
-    """Lesions that can be matched. most: maximum of one search. latest: id of the study's newest search, or null."""
+    """Lesions that can be matched, at most `most` per search. `latest` is the id of the newest search, or null."""
 
     lesions: list[OfferedLesion]
     most: int
@@ -98,7 +102,7 @@ class SearchAsked(Answer):
 
 
 class MatchedSetting(Part):
-    """A setting that the search changed. without: the distance to the lesions if only this setting is reset."""
+    """Setting that a search changed. `without` is the distance to the lesions if only this setting is reset."""
 
     name: str
     before: str | float | list[float]
@@ -107,10 +111,12 @@ class MatchedSetting(Part):
 
 
 class MatchState(Part):
-    """What a search has found so far. history: seconds and distance of each improvement.
+    """Result of a search so far. Distances are between synthetic and real lesions, in an encoder's features.
 
-    before, after: distance of pasted lesions to real ones, with the best preset (`preset`) and with `config`.
-    left_out_before, left_out: the same for lesions held out in turn; null if they are too few.
+    config, preset: Best settings found, and the best built-in preset.
+    before, after: Distance with `preset`, and with `config`.
+    left_out_before, left_out: The same distances on held-out lesions; null if there are too few lesions.
+    history: Seconds and distance of each improvement.
     """
 
     config: Values
@@ -135,7 +141,7 @@ class SearchJob(Part):
 
 
 class Search(Answer):
-    """A search. count: number of lesions. limit: seconds. state: null before the first try. job: null if not listed."""
+    """Search for settings that match `count` lesions within `limit` seconds. `state` is null before a first result."""
 
     id: str
     cases: list[int]
@@ -150,7 +156,7 @@ class MatchedPreset(Answer):
 
 
 class Missed(Answer):
-    """How many planted lesions a run flags, by size and opacity."""
+    """Number of synthetic lesions that a run flags, by size and opacity."""
 
     run: str
     name: str
@@ -160,7 +166,7 @@ class Missed(Answer):
 
 @router.get("/lesions", response_model=OfferedLesions)
 def lesions(ctx: Studio, who: Sighted, study: Name):
-    """List the lesions of a study that can be matched."""
+    """Lists the lesions of a study that can be matched."""
     store = ctx.store()
     offered = [{key: row[key] for key in ("case", "name", "kind")} for row in match.offered(store, study)]
     return {"ok": True, "lesions": offered, "most": match.MOST, "latest": match.latest(store, study)}
@@ -168,7 +174,7 @@ def lesions(ctx: Studio, who: Sighted, study: Name):
 
 @router.get("/lesions/{case}/patch.png", **binary("image/png"))
 def patch(ctx: Studio, who: Sighted, case: Id, study: Name):
-    """Return the patch around a lesion that the matching search uses."""
+    """Returns the image patch around a lesion, as the search sees it."""
     return pixels.picture(match.patch(ctx.store(), study, case))
 
 
@@ -179,27 +185,27 @@ def _source(ctx: Studio, drop: str, file: str) -> Source:
 
 @router.get("/dropped/{drop}/image.png", **binary("image/png"))
 def dropped(ctx: Studio, who: Sighted, drop: Name, file: Line):
-    """Return a dropped image, to outline a lesion on it."""
+    """Returns a dropped image, so that a lesion can be outlined on it."""
     data = pixels.readable(lambda: pixels.png(_source(ctx, drop, file), SHOWN_SIDE))
     return Response(data, media_type="image/png", headers={"Cache-Control": "no-store"})
 
 
 @router.post("/outline", response_model=LesionOutline, dependencies=[heavy(GRID)])
 def outline(ctx: Studio, who: Sighted, body: BoxOfDrop):
-    """Return the outline of the lesion in a box on a dropped image."""
+    """Returns the outline of the lesion inside a box on a dropped image."""
     source = _source(ctx, body.drop, body.file)
     height, width = pixels.readable(source.image).shape[:2]
     x0, y0, x1, y1 = (v * side for v, side in zip(body.box, (width, height, width, height), strict=True))
     case = {**source._asdict(), "width": width, "height": height}
     lines = overview.polygons(boxes.in_box(case, (x0, y0, x1, y1)))
     if not lines:
-        raise ValueError("nothing was found in the box: draw the outline by hand")
+        raise ValueError("No lesion was found in the box. Draw its outline by hand.")
     return {"ok": True, "outline": max(lines, key=lambda line: cv2.contourArea(np.array(line, np.float32)))}
 
 
 @router.post("/match", response_model=SearchAsked)
 def begin(ctx: Studio, who: Sighted, body: NewSearch):
-    """Queue a search for settings whose lesions look like the chosen ones."""
+    """Queues a search for MedMix settings whose synthetic lesions look like the chosen lesions."""
     outlined = tuple(match.outlined(ctx.home, o.drop, o.file, tuple(o.outline)) for o in body.outlined)
     request = match.Asked(body.study, tuple(body.cases), body.seconds, drawn=outlined)
     return {"ok": True, **match.begin(ctx.store(), request)}
@@ -207,7 +213,7 @@ def begin(ctx: Studio, who: Sighted, body: NewSearch):
 
 @router.get("/match/{match_id}", response_model=Search)
 def found(ctx: Studio, who: Sighted, match_id: Name):
-    """Return what a search has found so far."""
+    """Returns the result of a search so far."""
     row = match.get(ctx.store(), match_id)
     request = row["asked"]
     return {
@@ -223,7 +229,7 @@ def found(ctx: Studio, who: Sighted, match_id: Name):
 
 @router.post("/match/{match_id}/stop", response_model=Search)
 def stop(ctx: Studio, who: Sighted, match_id: Name):
-    """Stop a search; the best settings found so far are kept."""
+    """Stops a search and keeps the best settings found."""
     job = match.get(ctx.store(), match_id)["job"]
     if job and job["status"] in jobs.NOT_ENDED:
         jobs.cancel(ctx.store(), job["id"])
@@ -232,13 +238,13 @@ def stop(ctx: Studio, who: Sighted, match_id: Name):
 
 @router.post("/match/{match_id}/export", response_model=MatchedPreset)
 def export(ctx: Studio, who: Sighted, match_id: Name, body: MatchFile):
-    """Return the result of a search as a preset with its origin, to save as a file."""
+    """Returns the result of a search as the contents of a preset file, with its origin."""
     return {"ok": True, "preset": match.as_json(ctx.store(), match_id, body.name, body.config)}
 
 
 @router.post("/missed", response_model=Missed, dependencies=[heavy(GRID)])
 async def missed(ctx: Studio, who: Sighted, request: Request, body: Planting):
-    """Plant lesions with these settings into held-out normals, and count how many the study's default run flags."""
+    """Pastes lesions with the given settings into held-out normals and counts how many the default run flags."""
     config = MedMixConfig.from_dict(body.config)
 
     def planted(should_stop: Stop) -> dict:

@@ -1,4 +1,4 @@
-"""Routes of the MedMix tab: its forms, the grid as pixels, figures, presets and the linear probe."""
+"""Routes of the MedMix tab: forms, the preview grid, figures, presets and the linear probe."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from core.studio.review import sessions
 
 router = APIRouter(prefix="/api/medmix", tags=["medmix"])
 LOOK = 0.25  # seconds between checks whether the client is still connected
-GRID = 400 * MB  # of memory: the largest grid, or a probe
+GRID = 400 * MB  # memory of the largest grid, and of a probe
 T = TypeVar("T")
 
 
 class Scene(Body):
-    """Settings of MedMix's picture: a `Scene` of core/studio/medmix/preview.py, which checks them."""
+    """Settings of MedMix's preview, which are checked by the `Scene` of core/studio/medmix/preview.py."""
 
     scene: Settings
 
@@ -76,7 +76,7 @@ class _Field(Part):
 
 
 class NumberField(_Field):
-    """A number. min, max: null without a limit."""
+    """Form field for a number. `min` and `max` are null if the number has no limit."""
 
     kind: Literal["number", "integer"]
     min: float | None
@@ -86,7 +86,7 @@ class NumberField(_Field):
 
 
 class RangeField(_Field):
-    """Two values, from and to."""
+    """Form field for a range, given by its two ends."""
 
     kind: Literal["range"]
     min: float
@@ -95,7 +95,7 @@ class RangeField(_Field):
 
 
 class ChoiceField(_Field):
-    """A choice of one option, or of several. names: labels of the options."""
+    """Form field for one or several of the given options, with the label of each option by name."""
 
     kind: Literal["choice", "several"]
     options: list[str]
@@ -103,7 +103,7 @@ class ChoiceField(_Field):
 
 
 class NumbersField(_Field):
-    """A fixed number of values, each with its name."""
+    """Form field for a fixed number of values, each with its own name."""
 
     kind: Literal["numbers"]
     names: list[str]
@@ -117,8 +117,6 @@ class PlainField(_Field):
 
 
 _Fields = NumberField | RangeField | ChoiceField | NumbersField | PlainField
-
-
 Field = TypeAliasType("Field", Annotated[_Fields, Discriminator("kind")])
 
 
@@ -133,7 +131,7 @@ class WeakForm(Part):
 
 
 class Strong(Part):
-    """A strong augmentation. section: the section of the paper that describes it."""
+    """Strong augmentation with its form. `section` is the section of the paper that describes it."""
 
     title: str
     section: str
@@ -156,7 +154,7 @@ class DonorStudies(Answer):
 
 
 class ReadPreset(Part):
-    """A preset as read from a file."""
+    """Preset as read from a file."""
 
     name: str
     strong: str
@@ -165,10 +163,7 @@ class ReadPreset(Part):
 
 
 class Preset(ReadPreset):
-    """A preset of an augmentation; version 0 came with the studio.
-
-    id, reader, created, removed: only present if a reader saved the preset.
-    """
+    """Preset of an augmentation. Version 0 came with the studio; only presets of readers have the optional fields."""
 
     version: int
     built_in: bool
@@ -191,11 +186,12 @@ class PresetOfFile(Answer):
 
 
 class LesionSimilarity(Part):
-    """How similar the fake lesions are to the study's real ones, in an encoder's features.
+    """Similarity of synthetic lesions to the real lesions of the study in the features of an encoder.
 
-    auroc_real, auroc_synthetic: AUROC of held-out real lesions and of fake lesions against normal patches, by a linear
-    classifier of real lesions. closeness: (auroc_synthetic - 0.5) / (auroc_real - 0.5), clipped to 0 to 1. distance:
-    energy distance of fake to real lesions, relative to that of normal patches. real: number of real lesions.
+    auroc_real, auroc_synthetic: AUROC with which a linear classifier, fitted to real lesions, separates held-out real
+        lesions, or synthetic lesions, from normal patches.
+    closeness: (auroc_synthetic - 0.5) / (auroc_real - 0.5), clipped to 0 to 1.
+    distance: Energy distance of synthetic to real lesions, divided by that of normal patches to real lesions.
     """
 
     auroc_real: float
@@ -211,10 +207,14 @@ class Said(Part):
 
 
 class Probe(Answer):
-    """How well a linear probe separates the classes of a scene.
+    """Result of a linear probe, which predicts the number of lesions in an image from the features of an encoder.
 
-    confusion: rows are true classes. survival: mean share of a lesion's pixels that weak views keep; lost: share of
-    views that keep less than half. near: null if lesion masks are too few or hidden from the reader. side: in pixels.
+    chance, lesion_accuracy: Accuracy of guessing, and balanced accuracy for images with and without lesions.
+    confusion: Numbers of images by true class (row) and predicted class (column).
+    survival: Mean fraction of a lesion's pixels that remain visible in a weak view, or null.
+    lost: Fraction of weak views that keep less than half of a lesion's pixels, or null.
+    near: Similarity to real lesions, or null if too few lesion masks exist or the reader may not see them.
+    side: Side length of the images in pixels.
     """
 
     accuracy: float
@@ -233,9 +233,10 @@ class Probe(Answer):
 
 
 class GridSource(Part):
-    """A piece that was pasted into sample m of class A_n.
+    """Piece of an image that was pasted into the image in row `n` (number of lesions) and column `m` of a grid.
 
-    donor: column of the source image (`cols` or more: another study). box, to: where cut and pasted, in image sides.
+    donor: Column of the image from which the piece was cut, or `cols` or more if the image belongs to another study.
+    box, to: Rectangles from which and to which the piece was copied, as fractions of the image's side length.
     """
 
     n: int
@@ -247,9 +248,10 @@ class GridSource(Part):
 
 
 class GridHead(Part):
-    """The head of a painted grid; its mosaic follows as a JPEG. outlines: polygons by class and sample.
+    """Head of a preview grid; a JPEG with all images of the grid follows.
 
-    aspect: width / height of the images before they were resized to squares; null if they differ.
+    outlines: Polygons around the pasted lesions, by row and column.
+    aspect: Width / height of the original images, which are resized to squares; null if the images differ.
     """
 
     rows: int
@@ -263,40 +265,40 @@ class GridHead(Part):
 
 
 def folder_of(ctx: Context, scene: medmix_view.Scene) -> Path | None:
-    """Returns the folder of the images that were dropped for a scene, or None if it uses none."""
+    """Returns the folder of the images that were dropped for a scene, or None if it uses images of a study."""
     return dropped.drop_folder(ctx.home, scene.drop) if scene.drop else None
 
 
 def hidden(ctx: Context, who: str, scene: medmix_view.Scene) -> bool:
-    """Returns whether the reader reads the scene's study blind, which hides its file names and lesions."""
+    """Returns whether the reader reads the scene's study blind, so that file names and lesions are hidden."""
     return scene.study in sessions.standing(ctx.store(), who)["blind"]
 
 
 async def while_asked(request: Request, work: Callable[[Stop], T]) -> T:
-    """Returns the result of `work`, run in a thread; its argument returns whether the client has disconnected."""
-    left = threading.Event()
-    task = asyncio.ensure_future(run_in_threadpool(work, left.is_set))
+    """Runs `work` in a thread and returns its result. Its argument tells whether the client has disconnected."""
+    has_left = threading.Event()
+    task = asyncio.ensure_future(run_in_threadpool(work, has_left.is_set))
     while not task.done():
         await asyncio.wait({task}, timeout=LOOK)
         if await request.is_disconnected():
-            left.set()
+            has_left.set()
     return task.result()
 
 
 @router.get("/forms", response_model=MedMixForms)
 def forms(ctx: Studio, who: Reader):
-    """Return the forms of the strong and weak augmentations."""
+    """Returns the forms of the strong and weak augmentations."""
     return {"ok": True, **medmix_forms()}
 
 
 @router.post("/grid", dependencies=[heavy(GRID)], **binary("application/octet-stream", head=GridHead))
 async def grid(ctx: Studio, who: Reader, request: Request, body: Scene):
-    """Draw a grid of images: classes A_0 to A_k by sample. Drawing stops if the client disconnects."""
+    """Draws the preview grid, with a row for each number of lesions and a column for each image."""
 
     def drawn(should_stop: Stop) -> bytes:
-        asked = medmix_view.Scene.from_dict(body.scene)
-        samples, blind = ctx.held(Samples, ctx.store()), hidden(ctx, who, asked)
-        return medmix_view.draw_grid(samples, asked, folder_of(ctx, asked), blind, should_stop).pack()
+        scene = medmix_view.Scene.from_dict(body.scene)
+        samples, blind = ctx.held(Samples, ctx.store()), hidden(ctx, who, scene)
+        return medmix_view.draw_grid(samples, scene, folder_of(ctx, scene), blind, should_stop).pack()
 
     packed = await while_asked(request, drawn)
     return Response(packed, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
@@ -304,25 +306,21 @@ async def grid(ctx: Studio, who: Reader, request: Request, body: Scene):
 
 @router.post("/figure.{kind}", dependencies=[heavy(GRID)], **binary("image/png", "image/svg+xml", "application/pdf"))
 def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
-    """Draw the grid as a figure."""
+    """Draws the preview grid as a figure of kind png, svg or pdf."""
     if kind not in medmix_view.TYPES:
-        raise ValueError(f"a figure is one of {', '.join(medmix_view.TYPES)}, not {kind!r}")
-    asked = medmix_view.Scene.from_dict(body.scene)
-    picture = medmix_view.figure(
-        medmix_view.draw_grid(ctx.held(Samples, ctx.store()), asked, folder_of(ctx, asked), hidden(ctx, who, asked)),
-        kind,
-        body.outlines,
-        body.title,
-    )
+        raise ValueError(f"Unknown figure format {kind!r}; choose from: {', '.join(medmix_view.TYPES)}.")
+    scene, samples = medmix_view.Scene.from_dict(body.scene), ctx.held(Samples, ctx.store())
+    drawn = medmix_view.draw_grid(samples, scene, folder_of(ctx, scene), hidden(ctx, who, scene))
+    picture = medmix_view.figure(drawn, kind, body.outlines, body.title)
     return Response(picture, media_type=medmix_view.TYPES[kind])
 
 
 @router.post("/probe", response_model=Probe, dependencies=[heavy(GRID)])
 async def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
-    """Measure how well a linear probe on an encoder's features separates the classes of a scene."""
+    """Measures how well a linear probe predicts the number of lesions in an image from an encoder's features."""
 
     def measured(should_stop: Stop) -> dict:
-        from core.studio.medmix import probe  # scikit-learn, which the page's start does not wait for
+        from core.studio.medmix import probe  # here, so that the start of the page does not wait for scikit-learn
 
         scene = medmix_view.Scene.from_dict(body.scene)
         return probe.probe(ctx.store(), scene, body.encoder or None, hidden(ctx, who, scene), should_stop)
@@ -332,28 +330,28 @@ async def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
 
 @router.get("/donors", response_model=DonorStudies)
 def donors(ctx: Studio, who: Reader):
-    """List studies from whose images MedMix may cut pieces to paste."""
+    """Lists the studies from whose images MedMix may cut pieces to paste."""
     return {"ok": True, "studies": donor_pool.donor_studies(ctx.store())}
 
 
 @router.get("/presets", response_model=Presets)
 def list_presets(ctx: Studio, who: Reader):
-    """List presets that came with the studio and those that readers saved, with their versions."""
+    """Lists the presets that came with the studio and those of readers, with all versions."""
     return {"ok": True, "presets": presets.list_presets(ctx.store(), versions=True)}
 
 
 @router.post("/presets", response_model=KeptPreset)
 def save(ctx: Studio, who: Reader, body: NewPreset):
-    """Save a preset; saving under an existing name adds a version."""
-    with ctx.making(who, "preset") as own:
+    """Saves a preset. Saving under an existing name adds a version."""
+    with ctx.making(who, "preset") as record_owner:
         preset = presets.save_preset(ctx.store(), body.name, body.strong, body.config, body.note, who)
-        own([preset["name"]])
+        record_owner([preset["name"]])
     return {"ok": True, "preset": preset}
 
 
 @router.delete("/presets/{name}", response_model=Done)
 def remove(ctx: Studio, who: Annotated[str, owner_of("preset", "name")], name: str):
-    """Remove a preset."""
+    """Removes a preset."""
     presets.remove_preset(ctx.store(), name)
     owners.forget_owner(ctx.store(), "preset", name)
     return {"ok": True}
@@ -361,12 +359,12 @@ def remove(ctx: Studio, who: Annotated[str, owner_of("preset", "name")], name: s
 
 @router.post("/presets.yaml", **binary("text/plain"))
 def export(ctx: Studio, who: Reader, body: PresetFile):
-    """Return a preset as YAML."""
+    """Returns a preset as YAML."""
     preset = {"name": body.name, "version": body.version, "strong": body.strong, "note": ""}
     return PlainTextResponse(presets.to_yaml({**preset, "config": presets.checked(body.strong, body.config)}))
 
 
 @router.post("/presets/read", response_model=PresetOfFile)
 def read(ctx: Studio, who: Reader, body: YamlText):
-    """Read a preset from YAML and check it; nothing is saved."""
+    """Reads a preset from YAML and checks it, without saving it."""
     return {"ok": True, "preset": presets.from_yaml(body.text)}

@@ -1,4 +1,4 @@
-"""A route for programs, which scores an image that belongs to no study and stores nothing."""
+"""A route for programs that scores a single image, which belongs to no study and is not stored."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from core.studio.ingest.decode import read_image
 from core.studio.programs.looks import Looks
 
 router = APIRouter(prefix="/api/programs", tags=["programs"])
-IMAGE = 900 * MB  # of memory: a few kilobytes may decode to 150 megapixels
+IMAGE = 900 * MB  # memory of one request: a few kilobytes may decode to 150 megapixels
 
 
 class OneImage(Body):
-    """An image to score.
+    """Image to score with the run `run`.
 
-    image: the bytes of an image file (PNG, JPEG, TIFF, DICOM, ...) as base64, with or without "data:...;base64," before
-    it. heat_map: whether to return its heat map.
+    image: Content of an image file (PNG, JPEG, TIFF, DICOM, ...) as base64, or as a data URL.
+    heat_map: Whether to return the heat map.
     """
 
     run: Name
@@ -38,10 +38,11 @@ class OneImage(Body):
 
 
 class Look(Answer):
-    """A fit's result for an image.
+    """Result of a fit for one image. `flagged` is null until the fit has scored its study.
 
-    threshold: the score above which the run flags an image. percentile: of the score among held-out normals. Both and
-    `flagged` are null before the run has scored its study. heat_map: a 16-bit PNG as a data URL, 0 is low, 65535 high.
+    threshold: Score above which the fit flags an image, or null until the fit has scored its study.
+    percentile: Percentile of the score among those of held-out normals, or null until the fit has scored its study.
+    heat_map: 16-bit PNG as a data URL, in which 0 stands for the heat value `low` and 65535 for `high`.
     """
 
     score: float
@@ -55,7 +56,7 @@ class Look(Answer):
 
 @router.post("/score", response_model=Look, dependencies=[heavy(IMAGE)])
 def score(ctx: Studio, who: Sighted, body: OneImage):
-    """Score an image with a finished fit; the image belongs to no study, and nothing is stored."""
+    """Scores an image with a finished fit, without storing it."""
     try:
         data = base64.b64decode(body.image.rpartition(",")[2], validate=True)
     except binascii.Error:

@@ -1,4 +1,4 @@
-"""Routes of the Clusters tab for new images on a finished map: request their projection, read it, get pictures."""
+"""Routes of the Clusters tab that project new images onto a finished map, and return the projections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/api/clusters/maps/{key}/placed", tags=["clusters"])
 
 
 class NewProjection(Body):
-    """Images to project onto a map, from a folder (administrators only) or a study's cases that are not on it."""
+    """Request to project images onto a map: those of a folder (administrators only), or new cases of a study."""
 
     folder: Line = ""
     study: Name = ""
@@ -40,7 +40,7 @@ class _Projected(Part):
 
 
 class WaitingProjection(_Projected):
-    """Images that are being projected onto a map."""
+    """Projection that is queued or in progress."""
 
     ready: Literal[False]
 
@@ -48,7 +48,9 @@ class WaitingProjection(_Projected):
 class Projection(_Projected):
     """Images that were projected onto a map.
 
-    cases: case ids, -1 for files of a folder. far: by epoch and image, whether it is far from every image of the map.
+    cases: Id of each image's case, or -1 for a file of a folder.
+    left_out: Images that were skipped.
+    far: Whether an image (second index) is far from all images of the map at an epoch (first index).
     """
 
     ready: Literal[True]
@@ -77,7 +79,7 @@ def projection_of(ctx: Context, who: str, key: str, new: str) -> Projected:
 
 @router.get("", response_model=Projections)
 def placed_on(ctx: Studio, who: Sighted, key: str):
-    """List the images projected onto the map, and the projections in progress."""
+    """Lists the projections onto a map, finished and in progress."""
     store, _ = opened(ctx, who, key)
     sets = []
     for row in projected.list_projected(store, key):
@@ -90,9 +92,9 @@ def placed_on(ctx: Studio, who: Sighted, key: str):
 
 @router.post("", response_model=JobAsked)
 def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
-    """Request the projection of a folder's or a study's images onto a map.
+    """Requests the projection of a folder's or a study's images onto a map.
 
-    Only administrators may name a folder, which is on this machine. A study is refused to readers who read it blind.
+    Only administrators may name a folder of this machine. A study is refused to readers who read it blind.
     """
     store, folder = opened(ctx, who, key)[0], body.folder.strip()
     if folder:
@@ -108,7 +110,7 @@ def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
 
 @router.delete("/{new}", response_model=Done)
 def forget(ctx: Studio, who: Annotated[str, owner_of("projection", "new")], key: str, new: str):
-    """Remove projected images from the map."""
+    """Removes projected images from the map."""
     projected.forget(opened(ctx, who, key)[0], key, new)
     owners.forget_owner(ctx.store(), "projection", new)
     return {"ok": True}
@@ -116,7 +118,7 @@ def forget(ctx: Studio, who: Annotated[str, owner_of("projection", "new")], key:
 
 @router.get("/{new}/coords", **binary("application/octet-stream"))
 def coords(ctx: Studio, who: Sighted, key: str, new: str):
-    """Return the coordinates of projected images by epoch: little-endian float32 (E, M, 2)."""
+    """Returns the coordinates of projected images: little-endian float32 (E, M, 2) for E epochs and M images."""
     projection = projection_of(ctx, who, key, new)
     data = np.ascontiguousarray(projection.coords, "<f4").tobytes()
     return Response(data, media_type="application/octet-stream", headers=KEEP)
@@ -124,16 +126,13 @@ def coords(ctx: Studio, who: Sighted, key: str, new: str):
 
 @router.get("/{new}/{image}", response_model=ProjectedImage)
 def one(ctx: Studio, who: Sighted, key: str, new: str, image: Id, epoch: Int = -1):
-    """Describe a projected image: its name, and its nearest neighbours at epoch index `epoch`.
-
-    Distances are in feature space.
-    """
+    """Returns a projected image's name and its nearest neighbours in feature space at the epoch with index `epoch`."""
     return {"ok": True, **projected.describe(projection_of(ctx, who, key, new), image, epoch)}
 
 
 @router.get("/{new}/{image}/thumb.png", **binary("image/png"))
 def thumb(ctx: Studio, who: Sighted, key: str, new: str, image: Id, side: Side = 96):
-    """Return a projected image as a thumbnail."""
+    """Returns a projected image as a thumbnail."""
     projection = projection_of(ctx, who, key, new)
     projected.describe(projection, image)
     return pixels.picture(projected.thumbnail(projection, image, min(max(side, 16), 256)), KEEP)
@@ -141,7 +140,7 @@ def thumb(ctx: Studio, who: Sighted, key: str, new: str, image: Id, side: Side =
 
 @router.get("/{new}/{image}/image.png", **binary("image/png"))
 def picture(ctx: Studio, who: Sighted, key: str, new: str, image: Id, side: Side = 512):
-    """Return a projected image."""
+    """Returns a projected image."""
     projection = projection_of(ctx, who, key, new)
     projected.describe(projection, image)
     return pixels.picture(projected.picture(projection, image, min(max(side, 32), 2048)), KEEP)

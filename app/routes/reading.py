@@ -1,4 +1,4 @@
-"""Reading sessions: start, end, summary and printed report. For an open session's worklist see reviews.py."""
+"""Routes of reading sessions: start, end, summary and printed report. Worklist of an open session: reviews.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ router = APIRouter(prefix="/api/reading", tags=["reading"])
 
 
 class ReadingSession(Body):
-    """A reading session to start. choice: see core/studio/review/session_report.py. count: 0 for all cases."""
+    """Request to start a reading session.
+
+    choice: Kind of cases to read, a key of CHOICES in core/studio/review/session_report.py.
+    count: Number of cases to read; 0 for all.
+    """
 
     study: Name
     choice: Name = "all"
@@ -38,7 +42,7 @@ class SessionChoice(Part):
 
 
 class EndedSession(Part):
-    """A reading session that has ended. blind, neutral, shuffled: 0 or 1."""
+    """Reading session that has ended. `blind`, `neutral` (case names) and `shuffled` are 1 or 0."""
 
     id: int
     blind: int
@@ -55,7 +59,7 @@ class ListedSession(EndedSession):
 
 
 class Sessions(Answer):
-    """The choices for a new session, and sessions that have ended (over). blind: whether the reader is blind now."""
+    """Choices for a new reading session, and ended sessions (`over`). `blind` tells whether the reader is blind now."""
 
     choices: list[SessionChoice]
     over: list[ListedSession]
@@ -72,7 +76,7 @@ class SessionNumber(Answer):
 
 
 class Times(Part):
-    """Seconds per case: the median, the quartiles, and the sum."""
+    """Reading times in seconds: per case the median and the quartiles (`low`, `high`), and the total of all cases."""
 
     median: float
     low: float
@@ -92,9 +96,10 @@ class SessionAgreement(Kappa):
 
 
 class SessionSummary(Answer):
-    """The results of a reading session.
+    """Summary of a reading session.
 
-    point: the reader's last decisions against the labels. detector: the run's flags against the labels.
+    point: The reader's last decisions, compared with the labels.
+    detector: The run's flags on the same cases, compared with the labels.
     """
 
     session: EndedSession
@@ -109,10 +114,7 @@ class SessionSummary(Answer):
 
 
 class SheetRow(Part):
-    """A case of a printed session.
-
-    first, decision: the first and the last decision. percentile, flagged: by the session's run.
-    """
+    """Case in the printed report, with the reader's first and last decision and the result of the session's run."""
 
     name: str
     first: Decision | None
@@ -123,9 +125,10 @@ class SheetRow(Part):
 
 
 class SessionReport(SessionSummary):
-    """A reading session's printed report.
+    """Printed report of a reading session.
 
-    which: how its cases were chosen. code: the commit of the code that made the run. version: the studio's version.
+    which: Title of the choice of cases.
+    code, version: Commit of the code that made the run (or null), and version of the studio.
     """
 
     study: str
@@ -138,13 +141,13 @@ class SessionReport(SessionSummary):
 
 
 def default_run(ctx: Context, study: str) -> str | None:
-    """Returns the run with which Review opens a study, or None."""
+    """Returns the id of the run that Review opens a study with, or None if no run has scored the study."""
     runs = cases.scored_runs(ctx.store(), study)
     return runs[0]["id"] if runs else None
 
 
 def asked(ctx: Context, request: Request, name: str, number: int) -> tuple[dict, bool]:
-    """Returns the session, if the reader may see it, and whether labels stay hidden (the study is still read blind)."""
+    """Returns a session that the reader may see, and whether the reader still reads its study blind."""
     store = ctx.store()
     row = session_report.readable(store, number, name, ctx.administers(name))
     with ctx.reading(request, study=row["study"]) as context:
@@ -158,7 +161,7 @@ def about(row: dict) -> dict:
 
 @router.get("", response_model=Sessions)
 def sessions(ctx: Studio, who: Reader, request: Request, study: Name):
-    """List the choices for a new session, and past sessions: the reader's, for administrators everyone's."""
+    """Lists the choices for a new reading session, and ended sessions: the reader's own, or all for administrators."""
     with ctx.reading(request, study=study, run=default_run(ctx, study)) as context:
         everyone = context.rights["administer"]
         return {
@@ -171,17 +174,17 @@ def sessions(ctx: Studio, who: Reader, request: Request, study: Name):
 
 @router.post("/start", response_model=StartedSession)
 def start(ctx: Studio, who: Reader, request: Request, body: ReadingSession):
-    """Start a reading session; the reader's open one ends."""
+    """Starts a reading session and ends the reader's open one."""
     run = default_run(ctx, body.study)
     seed = secrets.randbits(63)
-    with ctx.store().write():  # one transaction: if it is refused the open session continues
+    with ctx.store().write():  # one transaction, so that a refused start leaves the open session as it is
         previous = end_session(ctx.store(), who)
         with ctx.writing(request, study=body.study, run=run) as context:
             hidden = context.blind or body.blind
             shuffled = body.shuffled or hidden  # the worklist's default order follows the score
             chosen = session_report.chosen(context, body.choice, body.count, shuffled, seed)
             if not chosen and previous is not None:
-                raise ValueError("There is no case of that kind to read. Your open session goes on.")
+                raise ValueError("There is no case of that kind to read. Your open session continues.")
             number = start_session(
                 context.store, body.study, context.reader, chosen, blind=hidden, neutral=body.neutral,
                 shuffled=shuffled, choice=body.choice, run=run,
@@ -191,7 +194,7 @@ def start(ctx: Studio, who: Reader, request: Request, body: ReadingSession):
 
 @router.post("/end", response_model=SessionNumber)
 def end(ctx: Studio, who: Reader):
-    """End the open reading session."""
+    """Ends the reader's open reading session."""
     number = end_session(ctx.store(), who)
     if number is None:
         raise ValueError("No reading session is open.")
@@ -200,7 +203,7 @@ def end(ctx: Studio, who: Reader):
 
 @router.get("/{session}/summary", response_model=SessionSummary)
 def summary(ctx: Studio, who: Reader, request: Request, session: Id):
-    """Summarise a session that has ended: times, decisions, and metrics if the reader may see them."""
+    """Returns the summary of an ended session: times, decisions, and metrics unless they are hidden from the reader."""
     row, hidden = asked(ctx, request, who, session)
     visible_fields = session_report.visible(ctx.store(), row, hidden)
     return {"ok": True, "session": about(row), **visible_fields}
@@ -208,7 +211,7 @@ def summary(ctx: Studio, who: Reader, request: Request, session: Id):
 
 @router.get("/{session}/report", response_model=SessionReport)
 def report(ctx: Studio, who: Reader, request: Request, session: Id):
-    """Return the printed report of a session that has ended: one's own, or anyone's for administrators."""
+    """Returns the printed report of an ended session, which must be the reader's own except for administrators."""
     row, hidden = asked(ctx, request, who, session)
     sheet = session_report.sheet(ctx.store(), row, hidden)
     return {"ok": True, "session": about(row), "version": version(), **sheet}

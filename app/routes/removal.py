@@ -1,7 +1,4 @@
-"""Removal of data: the bin, which keeps removed runs and studies for a week, and permanent erasure of a patient.
-
-Only administrators erase: what is stored is described first, then deleted.
-"""
+"""Routes for removing data: the bin, which keeps removed runs and studies for a week, and erasure of patients."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ router = APIRouter(tags=["removal"])
 
 
 class Binned(Part):
-    """A run or a study in the bin."""
+    """Run or study in the bin. `binned` is the time of its removal, `until` the time of its deletion."""
 
     kind: Literal["run", "study"]
     id: str
@@ -36,7 +33,7 @@ class Bin(Answer):
 
 @router.get("/api/bin", response_model=Bin)
 def contents(ctx: Studio, who: Sighted):
-    """List the bin's contents: administrators see everything, readers the runs that they made."""
+    """Lists the contents of the bin: everything for administrators, else the runs that the reader has made."""
     store = ctx.store()
     rows = bin.contents(store)
     if not ctx.administers(who):
@@ -47,30 +44,27 @@ def contents(ctx: Studio, who: Sighted):
 
 @router.post("/api/bin/run/{run_id}/restore", response_model=Done)
 def restore_run(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str):
-    """Restore a run from the bin."""
+    """Restores a run from the bin."""
     bin.restore(ctx.store(), "run", run_id, who)
     return {"ok": True}
 
 
 @router.post("/api/bin/study/{study}/restore", response_model=Done)
 def restore_study(ctx: Studio, who: Administrator, study: str):
-    """Restore a study from the bin."""
+    """Restores a study from the bin."""
     bin.restore(ctx.store(), "study", study, who)
     return {"ok": True}
 
 
 class Patient(Body):
-    """A patient to erase.
-
-    patient: the identifier at import. case: instead, the number of one of the patient's cases.
-    """
+    """Patient to erase, given by the identifier at import (`patient`) or by the number of one of their cases."""
 
     patient: Line = ""
     case: Id | None = None
 
 
 class Erasure(Patient):
-    """A patient whose erasure is confirmed. cases: the number of cases that was shown before."""
+    """Confirmed request to erase a patient. `cases` is the number of the patient's cases that the user was shown."""
 
     cases: Id
 
@@ -82,7 +76,7 @@ class RunThatLearnt(Part):
 
 
 class Traced(Part):
-    """A patient's data in a home, as core/studio/review/erasing.py describes it."""
+    """Data of a patient in a home; `Trace` in core/studio/review/erasing.py describes the fields."""
 
     backups: int
     cases: int
@@ -102,17 +96,17 @@ class Traced(Part):
 
 
 class Named(Answer):
-    """A patient's data in a home. lines: the description in words."""
+    """Data of a patient in a home. `lines` describes the data in words."""
 
     trace: Traced
     lines: list[str]
 
 
 class Erased(Answer):
-    """What was erased.
+    """Result of erasing a patient.
 
-    open: steps that failed and will be retried. still: files of the home that still name the patient, or one of the
-    patient's files.
+    open: Steps that failed and will be repeated.
+    still: Files of the home that still contain the patient's identifier or the name of one of the patient's files.
     """
 
     trace: Traced
@@ -122,15 +116,15 @@ class Erased(Answer):
 
 @router.post("/api/erase/find", response_model=Named)
 def find(ctx: Studio, who: Administrator, body: Patient):
-    """Describe the data stored on a patient; nothing changes."""
+    """Describes the data stored on a patient, without changing them."""
     traced = erasing.trace(ctx.store(), erasing.cases_of(ctx.store(), body.patient, body.case), body.patient)
     return {"ok": True, "trace": traced.to_dict(), "lines": erasing.words(traced)}
 
 
 @router.post("/api/erase", response_model=Erased)
 def erase(ctx: Studio, who: Administrator, body: Erasure):
-    """Erase a patient permanently, if `cases` is still the number of the patient's cases."""
+    """Erases a patient permanently. It fails if `cases` differs from the current number of the patient's cases."""
     cases = erasing.cases_of(ctx.store(), body.patient, body.case)
     if len(cases) != body.cases:
-        raise ValueError(f"There are {len(cases)} cases now, not {body.cases}: look again.")
+        raise ValueError(f"The patient has {len(cases)} cases now, not {body.cases}. Check the list again.")
     return {"ok": True, **erasing.erase(ctx.store(), cases, who, body.patient)}

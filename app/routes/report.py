@@ -1,4 +1,4 @@
-"""The Report tab: the paper's tables on a study as far as they exist, jobs for the rest, and the written files."""
+"""Routes of the Report tab: the paper's tables for a study, jobs for missing results, and the report's files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ router = APIRouter(prefix="/api/report", tags=["report"])
 
 
 class NewReport(Body):
-    """A report to make. tables: empty for all. network: the backbone of all rows; null for the budget's default."""
+    """Request to make a report.
+
+    tables: Names of the tables; empty for all.
+    network: Backbone of all rows, or null for the default of `budget`.
+    """
 
     tables: Annotated[list[Name], Field(max_length=20)] = []
     seeds: Seeds = 2
@@ -36,7 +40,7 @@ class NamedTable(Part):
 
 
 class NamedNetwork(Part):
-    """A backbone that all rows can use. budget: the budget whose default it is, or null."""
+    """Backbone that all rows can use. `budget` is the budget that uses the backbone by default, or null."""
 
     name: str
     title: str
@@ -49,7 +53,7 @@ class ReportChoices(Part):
 
 
 class ReportSeed(Part):
-    """The runs of a row with one seed. fit, encoder: ids of the runs; null if not made yet."""
+    """Runs of a row with one seed. `fit` and `encoder` are ids of runs, or null if the runs do not exist yet."""
 
     seed: int
     fit: str | None
@@ -62,10 +66,12 @@ class ReportValue(Part):
 
 
 class ReportRow(Part):
-    """A row of one of the paper's tables.
+    """Row of one of the paper's tables, by metric: our results (`values`) and the published ones (`paper`).
 
-    values: our results by metric; paper: the published ones. starred, paper_starred: whether our row, or the paper's,
-    uses no ImageNet weights. seconds: mean time. collapsed: number of collapsed encoders. failed: the error, or "".
+    starred, paper_starred: Whether our row, or the published one, uses no ImageNet weights.
+    seconds: Mean computing time of a seed, or null.
+    collapsed: Number of seeds whose encoder has collapsed.
+    failed: Error message of the last report, or "".
     """
 
     label: str
@@ -99,16 +105,18 @@ class ReportJob(Part):
 
 
 class Beside(Part):
-    """The dataset of the published numbers shown next to ours. own: whether the study is of that dataset."""
+    """Dataset of the published results. `own` tells whether the study consists of that dataset."""
 
     dataset: str
     own: bool
 
 
 class ReportBoard(Answer):
-    """The paper's tables as far as they exist: `done` of `wanted` cells.
+    """The paper's tables for a study. A cell is a row with one seed.
 
-    network: the backbone of all rows, as a sentence. files: formats of the last report, which was written at `made`.
+    done, wanted: Number of finished cells, and of all cells.
+    files: File formats of the last report, written at the time `made`.
+    network: Sentence on the backbone of all rows.
     """
 
     choices: ReportChoices
@@ -123,7 +131,7 @@ class ReportBoard(Answer):
 
 
 class MissingCells(Answer):
-    """The cells (a row with one seed) without a result. rows: estimated seconds of each row, by table and label."""
+    """Cells (a row with one seed each) without a result. `rows` has estimated seconds by table and row label."""
 
     cells: int
     seconds: float
@@ -141,7 +149,7 @@ def show(
     protocol: Name = "paper",
     roi: Int = 0,
 ):
-    """Return the paper's tables as far as they exist, and what is missing."""
+    """Returns the paper's tables for a study, with the results that exist."""
     store = ctx.store()
     settings = reports.settings(store, study, seeds=seeds, budget=budget, network=network, protocol=protocol)
     budget_of = {name: budget for budget, name in BUDGETS.items()}
@@ -156,7 +164,7 @@ def show(
 
 @router.post("/{study}/time", response_model=MissingCells)
 def time(ctx: Studio, who: Administrator, study: str, body: NewReport):
-    """Count the missing cells and estimate how long they take; nothing is started."""
+    """Returns the number of missing cells and an estimate of their computing time, without starting anything."""
     store = ctx.store()
     settings = reports.settings(store, study, **body.model_dump())
     return {"ok": True, **missing(store, settings["study"], settings)}
@@ -164,7 +172,7 @@ def time(ctx: Studio, who: Administrator, study: str, body: NewReport):
 
 @router.post("/{study}", response_model=JobNumber)
 def make(ctx: Studio, who: Administrator, study: str, body: NewReport):
-    """Queue the missing cells; the files are written when all are complete."""
+    """Queues the computation of missing cells. The report's files are written when all cells are finished."""
     store = ctx.store()
     device = store.setting("device", "auto")
     settings = reports.settings(store, study, **body.model_dump(), device=device)
@@ -175,10 +183,10 @@ def make(ctx: Studio, who: Administrator, study: str, body: NewReport):
     "/{study}/file.{kind}", **binary("text/html", "text/csv", "application/x-tex", "text/x-tex", "application/json")
 )
 def file(ctx: Studio, who: Sighted, study: str, kind: str):
-    """Return the last report: html opens in the browser, csv, tex and json are downloads."""
+    """Returns a file of the last report. html opens in the browser; csv, tex and json are downloads."""
     store = ctx.store()
     path = reports.folder(store, show_study(store, study)["id"]) / reports.FILES.get(kind, "")
     if not path.is_file():
-        raise NotFound("this report has not been written yet")
+        raise NotFound("This report has not been written yet. Make it on the Report tab.")
     disposition = "inline" if kind == "html" else "attachment"
     return FileResponse(path, filename=f"{study}-{path.name}", content_disposition_type=disposition)

@@ -1,4 +1,4 @@
-"""Routes of the Results tab: operating points, agreement, changed decisions, Dice by size, the prediction panel."""
+"""Routes of the Results tab: operating points, agreement, changed decisions, Dice by lesion size, predictions."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from core.studio.runs.operating import in_effect
 
 router = APIRouter(prefix="/api/results", tags=["results"])
 
-
 Interval = tuple[float, float] | None
 MaskKind = Literal["reference", "readers"]
 
 
 class OperatingPoint(Confusion):
-    """A run's performance against the labels, or against the readers.
+    """Performance of a run on the test cases, measured against the labels or the readers' decisions.
 
-    roc: (false positive rate, true positive rate), with their thresholds in `cuts`; null if only normal or only
-    abnormal cases are known. point: the same two rates at the operating point.
+    roc: Points (false positive rate, true positive rate), or null unless both normal and abnormal cases are known.
+    cuts: Score threshold of each point of `roc`.
+    point: The same two rates at the run's operating point, or null if `roc` is null.
     """
 
     against: Literal["labels", "readers"]
@@ -44,9 +44,11 @@ class OperatingPoint(Confusion):
 
 
 class Promised(Part):
-    """The conformal threshold: at most `alpha` of normal images are flagged; of the test normals, `share` were flagged.
+    """Conformal threshold, chosen so that at most the fraction `alpha` of normal images scores above it.
 
-    caveat: a limitation of the guarantee, or null. paused: whether it is suspended because images have changed.
+    caveat: Limitation of the guarantee, or null.
+    paused: Whether the guarantee is suspended because new images differ from the held-out ones.
+    held, needed: Available and required number of held-out normals, or of their patients if patients are known.
     """
 
     alpha: float
@@ -62,9 +64,10 @@ class Promised(Part):
 
 
 class Chosen(Part):
-    """An operating point.
+    """Operating point of a run, with the reader who chose it and the time.
 
-    threshold: null for the percentile of held-out normals. labels: whether labels were known when it was dragged.
+    threshold: Score above which images are flagged, or null for the default percentile of held-out normals.
+    labels: Whether any test case had a label when the threshold was dragged to its value.
     """
 
     source: Literal["dragged", "limit", "readers", "default"]
@@ -80,10 +83,7 @@ class ChosenAnswer(Answer):
 
 
 class ChoosePoint(Body):
-    """An operating point to choose.
-
-    threshold: only for source `dragged`; the other sources compute it. Source `default` resets the run.
-    """
+    """Request to change the operating point. `threshold` is needed for source "dragged" and ignored for all others."""
 
     run: str
     source: Literal["dragged", "limit", "readers", "default"]
@@ -95,7 +95,7 @@ class Evaluate(Body):
 
 
 class PairAgreement(Kappa):
-    """The agreement of two readers. confusion: the first reader's decisions in rows, the second's in columns."""
+    """Agreement of two readers. `confusion` counts cases by decision of the first (row) and second reader (column)."""
 
     readers: list[str]
     agreement: float | None
@@ -112,7 +112,7 @@ class Adjudication(Part):
 
 
 class Differing(Part):
-    """A case on which readers disagree. decisions: by reader."""
+    """Case on which readers disagree, with each reader's decision."""
 
     case: int
     name: str
@@ -138,7 +138,7 @@ class ChangedCase(Part):
 
 
 class ChangedMind(Part):
-    """How a reader's second decisions differ from the first ones."""
+    """Numbers of cases on which a reader's second decision differs from the first one."""
 
     both: int
     to_abnormal: int
@@ -150,11 +150,12 @@ class ChangedMind(Part):
 
 
 class ComparedRow(Part):
-    """A row of the comparison of runs.
+    """Row of the table that compares runs, with 95 % confidence intervals in the fields that end in `_ci`.
 
-    run: null for the baseline. cases: number with a label; localised: with a lesion mask. set: equal for rows with the
-    same cases, labels and masks. Intervals (_ci) are 95 %. best: names of the metrics in which no row is better; empty
-    if rows differ in `set`.
+    run: Id of the run, or null for the baseline.
+    cases, localised: Numbers of evaluated cases with a label, and with a lesion mask.
+    set: Key that is equal for rows with the same cases, labels and masks.
+    best: Names of the metrics in which no other row is better; empty if the rows differ in `set`.
     """
 
     run: str | None
@@ -178,7 +179,7 @@ class ComparedRow(Part):
 
 
 class SizePoint(Part):
-    """A case's Dice and the size of its lesion. size: fraction of the image."""
+    """Dice of one case, with the size of its lesion as a fraction of the image."""
 
     case: int
     name: str
@@ -195,10 +196,11 @@ class SizeGroup(Part):
 
 
 class Sizes(Answer):
-    """Dice by lesion size.
+    """Dice by lesion size, for the cases with a lesion mask and a heat map.
 
-    of: the number of cases with a lesion mask and a heat map; `points` may be a random sample of them. against: the
-    masks, in words.
+    points: All such cases, or a random sample if there are too many.
+    of: Number of such cases.
+    against: Description of the masks that serve as ground truth.
     """
 
     points: list[SizePoint]
@@ -209,7 +211,7 @@ class Sizes(Answer):
 
 
 class PanelCase(Part):
-    """A case of the prediction panel. flagged: 0 or 1."""
+    """Case among the example predictions. `flagged` is 1 for a flagged case, else 0."""
 
     id: int
     name: str
@@ -232,8 +234,6 @@ class Verdict(Part):
 
 
 class _Results(Answer):
-    """minds: by reader, how second decisions changed. blind: whether the study is read blind first."""
-
     runs: list[ScoredRun]
     agreement: Agreement
     minds: dict[str, ChangedMind]
@@ -241,16 +241,19 @@ class _Results(Answer):
 
 
 class ResultsOfReaders(_Results):
-    """The results if no run has scored the study."""
+    """Results of a study that no run has scored."""
 
     run: None
 
 
 class ResultsOfRun(_Results):
-    """The results of a run.
+    """Results of the run with the id `run`.
 
-    run: its id. masks: the kind of masks used as ground truth; counts: cases with a mask of each kind. outlined: the
-    share of normal images on which Review draws an outline by default.
+    minds: Changes between first and second decisions, by reader.
+    blind: Whether the study's readers decide before they see AI results.
+    masks: Kind of the lesion masks that serve as ground truth.
+    counts: Number of cases with a lesion mask of each kind.
+    outlined: Fraction of normal test images on which Review outlines a region by default.
     """
 
     run: str
@@ -270,9 +273,11 @@ Results = TypeAliasType("Results", ResultsOfRun | ResultsOfReaders)
 
 
 class PlantedLesions(Part):
-    """How many planted lesions of a size and contrast a run flags.
+    """Number of held-out normals that a run flags after a synthetic lesion was pasted into each.
 
-    size: the lesion's longer side as a fraction of the image's; area: fraction of changed pixels; contrast: opacity.
+    size: Longer side of the lesion as a fraction of the longer side of the image.
+    area: Median fraction of pixels that the lesion changes.
+    contrast: Opacity of the lesion.
     """
 
     size: float
@@ -284,9 +289,11 @@ class PlantedLesions(Part):
 
 
 class NewImages(Part):
-    """The result of a test by betting whether new normal images still score like held-out ones.
+    """Result of a conformal martingale, which tests whether new normal images still score like the held-out ones.
 
-    capital: the test's maximum capital; 100 raises an alarm. since: day of the alarm, or null. caveat: a limitation.
+    capital: Largest value of the martingale; a value of 100 raises an alarm.
+    since: Day of the alarm, or null.
+    caveat: Limitation of the test, or null.
     """
 
     cases: int
@@ -306,14 +313,14 @@ class ChangedMeasure(Part):
 
 
 class SidesOfChange(Part):
-    """Typical cases for the measure that differs most: held-out ones, and new ones."""
+    """Ids of held-out (`usual`) and new cases with typical values of the measure that differs most."""
 
     usual: list[int]
     new: list[int]
 
 
 class ChangedImages(Part):
-    """How new images of a device, or of a day's import if the device is unknown, differ from held-out ones."""
+    """Differences between held-out and new images. `of` is the device, or the day of import if no device is known."""
 
     of: str
     pictures: SidesOfChange | None
@@ -334,9 +341,10 @@ class Calibrated(Part):
 
 
 class Believed(Answer):
-    """The reliability of a run's scores.
+    """Reliability of a run's threshold and scores.
 
-    planted, plain: empty before they are measured. enough: normal and abnormal decisions needed for a calibration.
+    planted, plain: Results of the job that measures them; empty until the job has ended.
+    enough: Number of normal decisions, and of abnormal ones, that a calibration requires.
     """
 
     promise: Promised | None
@@ -350,9 +358,10 @@ class Believed(Answer):
 
 @router.get("/{study}", response_model=Results)
 def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int = 1, masks: Name = ""):
-    """Return all results of a run, by default of the one that Review opens with.
+    """Returns all results of a run, by default of the run that Review opens with.
 
-    roi: 1 for scores inside the region of interest. masks: reference or readers, the lesion masks used as ground truth.
+    roi: 1 for scores inside the region of interest, 0 for scores of the whole image.
+    masks: Kind of the lesion masks that serve as ground truth, "reference" or "readers".
     """
     store = ctx.store()
     runs = cases.scored_runs(store, study)
@@ -393,7 +402,7 @@ def _scored_by(ctx: Context, study: str, run: str) -> Store:
 
 @router.post("/{study}/point", response_model=ChosenAnswer)
 def choose(ctx: Studio, who: Administrator, study: str, body: ChoosePoint):
-    """Move the operating point of a run; the flags in all lists and results are updated."""
+    """Changes the operating point of a run and updates the flags of all its cases."""
     store = _scored_by(ctx, study, body.run)
     threshold, labels, read = None, False, scored(store, study, body.run)
     if body.source == "limit":
@@ -418,7 +427,7 @@ def _chosen(point: operating.OperatingPoint) -> dict[str, Any]:
 
 @router.post("/{study}/evaluate", response_model=JobNumber)
 def evaluate(ctx: Studio, who: Administrator, study: str, body: Evaluate):
-    """Queue the evaluation of all scored runs of a study, to compare them on the same cases."""
+    """Queues the evaluation of all runs that have scored a study, to compare them on the same cases."""
     store = ctx.store()
     args = {"masks": truth_masks(store, study, body.masks).kind}
     steps = [{"step": "evaluate", "run": run["id"], "args": args} for run in cases.scored_runs(store, study)]
@@ -429,23 +438,20 @@ def evaluate(ctx: Studio, who: Administrator, study: str, body: Evaluate):
 
 @router.get("/{study}/sizes", response_model=Sizes)
 def sizes(ctx: Studio, who: Sighted, study: str, run: Name, masks: Name = ""):
-    """Return Dice by lesion size.
-
-    A separate route, because it reads some hundred masks and maps of a large study.
-    """
+    """Returns Dice by lesion size. The route is slow, because it reads hundreds of masks and heat maps."""
     store = _scored_by(ctx, study, run)
     return {"ok": True} | results.dice_by_size(store, study, run, masks=masks)
 
 
 @router.get("/{study}/believe", response_model=Believed)
 def believed(ctx: Studio, who: Sighted, study: str, run: Name):
-    """Return what a run's threshold guarantees and misses, whether images changed, and how scores are calibrated."""
+    """Returns a run's guarantee, missed synthetic lesions, changes in new images, and the calibration of scores."""
     store = _scored_by(ctx, study, run)
     return {"ok": True} | believe.believed(store, study, run)
 
 
 @router.post("/{study}/believe", response_model=JobNumber)
 def plant(ctx: Studio, who: Administrator, study: str, run: Name):
-    """Queue a job that measures what a run's threshold misses, with lesions planted into held-out normals."""
+    """Queues a job that pastes synthetic lesions into held-out normals and counts those that a run misses."""
     store, steps = _scored_by(ctx, study, run), [{"step": "believe", "run": run}]
     return {"ok": True, "job": jobs.once(store, steps, lambda: steps)["id"]}

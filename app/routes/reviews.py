@@ -1,7 +1,4 @@
-"""The Review tab's JSON: open a study, page through the worklist, decide, undo. Lesion masks: masks.py.
-
-Every answer to a change has `ok`; errors are sentences (errors.py).
-"""
+"""Routes of the Review tab: opening a study, paging through the worklist, deciding, undoing. Masks: masks.py."""
 
 from __future__ import annotations
 
@@ -25,13 +22,12 @@ from core.studio.runs.records import version
 
 router = APIRouter(prefix="/api/review", tags=["review"])
 
-
-SESSION = ("id", "study", "reader", "blind", "neutral", "shuffled", "choice", "created")  # sent to the page
-AHEAD = 3  # cases whose pictures the page fetches in advance
+SESSION = ("id", "study", "reader", "blind", "neutral", "shuffled", "choice", "created")  # columns sent to the page
+AHEAD = 3  # number of cases that the page fetches in advance
 
 
 class Travel(Body):
-    """A request to undo or redo a decision. list: the worklist's filters and order."""
+    """Request to undo or redo a decision. `list` contains the worklist's filters and order."""
 
     study: Name
     token: Name | None = None
@@ -39,9 +35,12 @@ class Travel(Body):
 
 
 class NewDecision(Body):
-    """A decision to store.
+    """Decision to store.
 
-    token: a repeated token stores nothing. seconds: reading time. shown: what was on screen, for the audit trail.
+    token: Identifier of the request; a repeated request with the same token stores nothing.
+    seconds: Reading time in seconds.
+    shown: Contents of the screen at the time of the decision, for the audit trail.
+    list: The worklist's filters and order, which determine the next case.
     """
 
     case: Id
@@ -57,7 +56,7 @@ class NewDecision(Body):
 
 
 class ReviewSettings(Body):
-    """Settings to store. keys, show: for the reader. labels, blind: for the study (administrators only)."""
+    """Settings to store: a reader's shortcut keys (`keys`) and display (`show`), a study's labels and blind reading."""
 
     study: Name = ""
     keys: Settings | None = None
@@ -74,7 +73,7 @@ class Threshold(Body):
 
 
 class Spacing(Part):
-    """The size of a pixel in millimetres; null if the file does not give it."""
+    """Distance in millimetres between neighbouring pixel centres, in the patient or on the detector of a projection."""
 
     x: float
     y: float
@@ -82,7 +81,12 @@ class Spacing(Part):
 
 
 class About(Part):
-    """Metadata of a case. patient: start of a keyed hash. text: likely burned-in text. odd: invalid header values."""
+    """Facts about a case's file.
+
+    patient: First characters of a keyed hash of the patient's identifier.
+    shown_from: Pixel values that are displayed as black and as white.
+    text, odd: Whether burned-in text is likely, and invalid values in the file's header.
+    """
 
     format: str
     patient: str | None
@@ -100,7 +104,7 @@ class Remark(Part):
 
 
 class Reading(Part):
-    """A run's result for a case. flagged: 0 or 1."""
+    """Result of a run for a case, with the percentile among held-out normals. `flagged` is 1 or 0."""
 
     run: str
     score: float | None
@@ -113,7 +117,7 @@ class Reading(Part):
 
 
 class OwnReview(Part):
-    """A reader's own review of a case. active: 0 after an undo."""
+    """Decision of the current reader on a case. `active` is 0 after an undo, else 1."""
 
     id: int
     decision: Decision
@@ -131,11 +135,11 @@ class OthersReview(Part):
 
 
 class CaseDetail(Part):
-    """A case, with the fields that its reader may see.
+    """Case with the fields that its reader may see.
 
-    While the case is hidden from a blind reader, it has no fields after `findings`, and only the reader's own findings.
-    While the reader is blind, `others`, `frames` and `recording` are missing; under neutral names, `about`; in a trial,
-    all four. kinds: tags from the import.
+    Before a blind reader has decided, only the fields up to `findings` exist, with the reader's own findings.
+    Blind reading hides `others`, `frames` and `recording`; neutral names hide `about`; a trial hides these and `marks`.
+    `kinds` lists tags that came with the import.
     """
 
     id: int
@@ -165,7 +169,7 @@ class CaseDetail(Part):
 
 
 class Frame(Part):
-    """A run's result for a frame of a recording, or a slice of a volume. flagged: 0 or 1."""
+    """Result of a run for a frame of a recording or a slice of a volume. `flagged` is 1 if it is flagged, else 0."""
 
     id: int
     frame: int
@@ -178,11 +182,11 @@ class Timeline(Answer):
     frames: list[Frame]
 
 
-Cursor = tuple[int, str | int | float | None, int]  # part of the list, sorting value, case
+Cursor = tuple[int, str | int | float | None, int]  # index scan (core/studio/review/worklist.py), sort value, case id
 
 
 class SessionRow(Part):
-    """A reading session. blind, neutral, shuffled: 0 or 1."""
+    """Open reading session. `blind`, `neutral` (case names) and `shuffled` are 1 or 0."""
 
     id: int
     study: str
@@ -195,16 +199,17 @@ class SessionRow(Part):
 
 
 class PartOfTrial(Part):
-    """What the reader's open part of a trial requires: ratings from 0 to 100, marked locations."""
+    """Requirements of the reader's open trial: ratings from 0 to 100 (`rated`), and lesion locations (`marks`)."""
 
     rated: bool
     marks: bool
 
 
 class ReviewSetup(Answer):
-    """What the Review tab needs to open a study.
+    """Data with which the Review tab opens a study.
 
-    version: the studio's version. blind: whether the study is read blind first; blinded: whether this reader is blind.
+    version: Version of the studio.
+    blind, blinded: Whether the study's readers decide before they see AI results, and whether this reader is blind.
     """
 
     study: str
@@ -222,10 +227,13 @@ class ReviewSetup(Answer):
 
 
 class WorklistRow(Part):
-    """A row of the worklist.
+    """Row of the worklist. The optional fields are missing while the case is hidden from the reader.
 
-    flagged: 0 or 1. map: when the heat map was made. kinds: tags from the import. why: why the run would learn from
-    the case; only if the list is sorted by "teaches". All optional fields are missing while the case is hidden.
+    key: Position of the row in the list, as a cursor.
+    flagged: 1 for a flagged case, else 0.
+    map: Time at which the heat map was computed, or null.
+    kinds: Tags that came with the import.
+    why: Reason to annotate this case next, present only if the list is sorted by "teaches".
     """
 
     id: int
@@ -261,7 +269,7 @@ class Counts(Answer):
 
 
 class Ahead(Part):
-    """A case whose picture is fetched in advance. name: its neutral name, if the reader sees neutral names."""
+    """Case to fetch in advance. `name` is its neutral name, present if the reader sees neutral names."""
 
     id: int
     v: str
@@ -280,7 +288,7 @@ class Opened(Answer):
 
 
 class Decided(Answer):
-    """A stored decision, and the next case. review: id of the decision; 0 for a blind reader."""
+    """Stored decision, with the next case. `review` is the decision's id, or 0 for a blind reader."""
 
     review: int
     case: int
@@ -291,9 +299,10 @@ class Decided(Answer):
 
 
 class Reverted(Answer):
-    """The result of an undo or a redo.
+    """Result of undoing or redoing a decision.
 
-    decision: the one now in effect, or null. review: id of the decision; 0 for a blind reader.
+    review: Id of the decision that was undone or redone, or 0 for a blind reader.
+    decision: Decision that counts now, or null.
     """
 
     review: int
@@ -305,7 +314,7 @@ class Reverted(Answer):
 
 @router.get("/open", response_model=ReviewSetup)
 def open_study(ctx: Studio, who: Reader, request: Request, study: Name):
-    """Return what the tab needs to open a study: runs, labels, settings, rights."""
+    """Returns the runs, labels, settings and rights with which the Review tab opens a study."""
     with ctx.reading(request, study=study) as context:
         store, name = context.store, context.reader
         return {
@@ -336,7 +345,7 @@ def listed(
     limit: Int = worklist.PAGE,
     at: Int = -1,
 ):
-    """Return a page of the worklist."""
+    """Returns a page of the worklist."""
     after = read_cursor(cursor) if cursor else None
     with ctx.reading(request, study=study, run=run) as context:
         listing, names = worklist.Worklist(context, worklist.Query.from_values(request.query_params)), context.names
@@ -352,7 +361,7 @@ def listed(
 
 @router.get("/counts", response_model=Counts)
 def counts(ctx: Studio, who: Reader, request: Request, study: Name, run: Name = ""):
-    """Count the cases of the list, and how many of them are read."""
+    """Returns the number of cases in the worklist, in total and by the reader's decision."""
     with ctx.reading(request, study=study, run=run) as context:
         return {"ok": True, **worklist.Worklist(context, worklist.Query.from_values(request.query_params)).counts()}
 
@@ -368,7 +377,7 @@ def step(
     back: Int = 0,
     unread: Int = 0,
 ):
-    """Return the details of the case after `case` (with `back`: before it) in the list's order; case 0: the first."""
+    """Returns the case after `case` in the worklist, or before it if `back` is set; by default, the first case."""
     values = {**request.query_params, **({"decision": "unread"} if unread else {})}
     query = worklist.Query.from_values(values)
     with ctx.reading(request, study=study, number=case or None, run=run) as context:
@@ -376,7 +385,7 @@ def step(
 
 
 def _step(context: RequestContext, query: worklist.Query, back: bool = False) -> dict:
-    """Returns the case after the context's case, or the first one, and the following ones to fetch in advance."""
+    """Returns the case after the context's case, or the first one, and the following cases to fetch in advance."""
     here = context.case["id"] if context.case else None
     ids = worklist.Worklist(context, query).neighbour(here, backwards=back, count=1 + AHEAD)
     rows = cases.rows_of(context, ids)
@@ -389,14 +398,14 @@ def _step(context: RequestContext, query: worklist.Query, back: bool = False) ->
 
 @router.get("/case/{case_id}", response_model=Opened)
 def case(ctx: Studio, who: Reader, request: Request, case_id: Id, study: Name = "", run: Name = ""):
-    """Return one case, with the fields that its reader may see."""
+    """Returns one case, with the fields that its reader may see."""
     with ctx.reading(request, study=study or None, number=case_id, run=run) as context:
         return {"ok": True, "case": context.names.shown(cases.detail(context)), "ahead": []}
 
 
 @router.post("/decide", response_model=Decided)
 def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
-    """Store a decision, then return the next case of the list, or the same case to a reader who decided blind."""
+    """Stores a decision and returns the next case, or the same case with AI results if it was decided blind."""
     values, query = _list(body)
     with ctx.writing(request, study=values["study"], number=body.case, run=values["run"]) as context:
         if body.adjudication:
@@ -415,7 +424,7 @@ def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
         )
         number = context.names.number(done["case"])
         if blinded or query is None:
-            # The reader has committed: the same case is returned again, now with the run's result.
+            # The first decision is stored, so the reader may now see the same case with the run's result.
             following = {"case": context.names.shown(cases.detail(context)), "ahead": []}
         else:
             following = _step(context, query)
@@ -424,13 +433,13 @@ def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
 
 @router.post("/undo", response_model=Reverted | Failed)
 def undo(ctx: Studio, who: Reader, request: Request, body: Travel):
-    """Undo the reader's last decision in the study."""
+    """Undoes the reader's last decision in the study."""
     return _back(ctx, request, body, decisions.undo, "There is nothing to undo.")
 
 
 @router.post("/redo", response_model=Reverted | Failed)
 def redo(ctx: Studio, who: Reader, request: Request, body: Travel):
-    """Redo the decision that was undone last."""
+    """Redoes the decision that the reader undid last."""
     return _back(ctx, request, body, decisions.redo, "There is nothing to redo.")
 
 
@@ -447,7 +456,7 @@ def _back(ctx: Context, request: Request, body: Travel, act, nothing: str) -> di
 
 @router.post("/settings", response_model=Done)
 def settings(ctx: Studio, who: Reader, request: Request, body: ReviewSettings):
-    """Store settings: keys and show are the reader's, labels and blind the study's (administrators)."""
+    """Stores a reader's settings, or an administrator's settings of the study."""
     store, name = ctx.store(), who
     if body.labels is not None or body.blind is not None:
         ctx.demand(request, "administer")
@@ -465,7 +474,7 @@ def settings(ctx: Studio, who: Reader, request: Request, body: ReviewSettings):
 
 @router.post("/threshold", response_model=Done)
 def threshold(ctx: Studio, who: Reader, request: Request, body: Threshold):
-    """Record a change of the threshold in the audit trail; the page sends it when the slider is released."""
+    """Records a change of the viewer's threshold in the audit trail, when its slider is released."""
     with ctx.writing(request, number=body.case, run=body.run) as context:
         audit.record(
             context.store, context.reader, "threshold", study=context.study, case_id=context.asked_case["id"],
@@ -476,7 +485,7 @@ def threshold(ctx: Studio, who: Reader, request: Request, body: Threshold):
 
 @router.get("/timeline/{case_id}", response_model=Timeline)
 def timeline(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """List a run's results for the frames of the case's recording, or the slices of its volume."""
+    """Lists a run's results for all frames of the case's recording, or all slices of its volume."""
     with ctx.reading(request, number=case_id, run=run) as context:
         frames = cases.timeline(context)
         context.names.prepare(frame["id"] for frame in frames)
@@ -484,9 +493,9 @@ def timeline(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name)
 
 
 def _list(body: NewDecision | Travel) -> tuple[dict[str, Any], worklist.Query | None]:
-    """Returns {"study", "run"} of a body and its list, and the list's query (None without a list); nothing is stored.
+    """Returns the study and run of a request, and the query of its list, or None if the request has no list.
 
-    Raises ValueError if they contradict each other, or if the list has no such order or filter.
+    Raises ValueError if the request and its list contradict each other, or if an order or filter is invalid.
     """
     values: dict[str, Any] = {"study": getattr(body, "study", None), "run": getattr(body, "run", None) or None}
     if not body.list:
@@ -502,13 +511,9 @@ def _list(body: NewDecision | Travel) -> tuple[dict[str, Any], worklist.Query | 
 
 
 def _shown(context: RequestContext, stored: dict) -> dict:
-    """Returns a stored decision in the form that the reader may see.
-
-    Its number would tell a blind reader how many other decisions there are.
-    """
+    """Returns a stored decision, for a blind reader without its id, which would reveal how many decisions exist."""
     return {**stored, "review": 0} if context.blinded or context.reads_blind else stored
 
 
 def _seconds(value: float | None) -> float | None:
-    """Rounds to a thousandth; None for implausible times."""
-    return round(value, 3) if value is not None and 0 <= value < 1e6 else None
+    return round(value, 3) if value is not None and 0 <= value < 1e6 else None  # other times are implausible

@@ -1,7 +1,4 @@
-"""Masks from a reader's clicks, a box or a blob of the heat map; none of them is stored.
-
-See core/studio/review/masks.py (clicks) and core/studio/review/boxes.py (boxes and blobs).
-"""
+"""Routes that make lesion masks from a reader's clicks, a box or a region of the heat map, without storing them."""
 
 from __future__ import annotations
 
@@ -21,15 +18,16 @@ from core.studio.review import boxes
 from core.studio.review.masks import segment
 
 router = APIRouter(prefix="/api/review", tags=["review"])
-Window = tuple[Int, Int, Int, Int]  # x0, y0, x1, y1 of the visible part
-Bits = Annotated[str, StringConstraints(max_length=32 << 20)]  # base64 of one bit a pixel
+Window = tuple[Int, Int, Int, Int]  # x0, y0, x1, y1
+Bits = Annotated[str, StringConstraints(max_length=32 << 20)]  # base64 of one bit per pixel
 
 
 class Clicks(Body):
-    """Clicks that ask for a mask.
+    """Clicks from which to make a mask.
 
-    clicks: (x, y, whether positive) in the image's pixels. window: x0, y0, x1, y1 of the visible part; None for all of
-    it. start: the mask to correct, as base64 of mask.bits; with "" the clicks grow a new region.
+    clicks: Position (x, y) in pixels of the image, and whether the position belongs to the lesion.
+    window: Visible part of the image (x0, y0, x1, y1), or null for the whole image.
+    start: Mask to correct, as base64 of the format of mask.bits; "" to grow a new region from the clicks.
     """
 
     run: Name = ""
@@ -39,17 +37,14 @@ class Clicks(Body):
 
 
 class InBox(Body):
-    """A box round a lesion. box: x0, y0, x1, y1 in the image's pixels."""
+    """Box around a lesion (x0, y0, x1, y1 in pixels of the image), and the visible part of the image (`window`)."""
 
     box: tuple[Finite, Finite, Finite, Finite]
     window: Window | None = None
 
 
 class AtSpot(Body):
-    """A spot of the heat map.
-
-    spot: x, y in the image's pixels. level: heat value of the outline on screen; None for the run's own outline.
-    """
+    """Region of the heat map at `spot` (x, y in pixels). `level` is the heat value of its outline (null: the run's)."""
 
     run: Name
     spot: tuple[Finite, Finite]
@@ -58,13 +53,13 @@ class AtSpot(Body):
 
 
 class Coming(Body):
-    """Cases that will probably be viewed next, in order."""
+    """Cases that will probably be viewed next, in that order."""
 
     cases: Annotated[list[Id], Field(max_length=8)]
 
 
 class BoxesThere(Answer):
-    """Whether masks can be made from boxes. missing: what to install for it; null if nothing is missing."""
+    """Whether masks can be made from boxes. `missing` tells what to install first, or is null."""
 
     missing: str | None
 
@@ -77,9 +72,9 @@ def _answer(mask: np.ndarray) -> Response:
 
 @router.post("/segment/{case_id}", **binary("application/octet-stream"))
 def found(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Clicks):
-    """Return the mask for the clicks, one bit a pixel, in the format of mask.bits; nothing is stored.
+    """Returns the mask for the clicks in the format of mask.bits, without storing it.
 
-    Without clicks the image is prepared for them, and the mask is empty.
+    Without clicks, the image is prepared for later clicks and the mask is empty.
     """
     with ctx.reading(request, number=case_id, run=body.run) as context:
         context.demand_open()
@@ -89,7 +84,7 @@ def found(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Clicks)
 
 
 def _mask_of(start: str, case: dict) -> np.ndarray:
-    """Decodes base64 to bool (H, W). Raises ValueError if the size is not the image's."""
+    """Decodes base64 to a mask bool (H, W). Raises ValueError if the mask does not have the image's size."""
     try:
         bits = base64.b64decode(start, validate=True)
     except binascii.Error:
@@ -99,7 +94,7 @@ def _mask_of(start: str, case: dict) -> np.ndarray:
 
 @router.post("/box/{case_id}", **binary("application/octet-stream"))
 def in_box(ctx: Studio, who: Reader, request: Request, case_id: Id, body: InBox):
-    """Return the mask of the lesion in a box, in the format of mask.bits."""
+    """Returns the mask of the lesion in a box, in the format of mask.bits."""
     with ctx.reading(request, number=case_id) as context:
         context.demand_open()
     case = context.asked_case
@@ -108,7 +103,7 @@ def in_box(ctx: Studio, who: Reader, request: Request, case_id: Id, body: InBox)
 
 @router.post("/snap/{case_id}", **binary("application/octet-stream"))
 def under(ctx: Studio, who: Reader, request: Request, case_id: Id, body: AtSpot):
-    """Return the mask of the lesion that the heat map shows at a spot, in the format of mask.bits."""
+    """Returns the mask of the lesion that the heat map shows at a position, in the format of mask.bits."""
     with ctx.reading(request, number=case_id, run=body.run) as context:
         context.demand_open()
     case, store = context.asked_case, ctx.store()
@@ -117,7 +112,7 @@ def under(ctx: Studio, who: Reader, request: Request, case_id: Id, body: AtSpot)
 
 @router.post("/boxes", response_model=BoxesThere)
 def ahead(ctx: Studio, who: Reader, request: Request, body: Coming):
-    """Compute embeddings of the next cases in advance, for masks from boxes; the answer reveals nothing about them."""
+    """Prepares the next cases for masks from boxes. The answer reveals nothing about the cases."""
     missing = boxes.missing()
     sources = []
     for case_id in body.cases if missing is None else []:

@@ -1,4 +1,4 @@
-"""Routes of the page's bar: the studies, running jobs, new cases, and planned work."""
+"""Routes of the page's status bar: studies, running jobs, new cases, and planned work."""
 
 from __future__ import annotations
 
@@ -33,9 +33,12 @@ class OpenSession(Part):
 
 
 class Standing(Part):
-    """The reader's blind reading and open session. blind: studies read blind now. session: the open reading session.
+    """Blind reading by the current reader.
 
-    closed: paths that are refused meanwhile, as regular expressions. why: the reason, in words.
+    blind: Studies that the reader reads blind now.
+    session: Open reading session, or null.
+    closed: Paths that are refused to the reader now, as regular expressions.
+    why: Reason for the refusal, in words.
     """
 
     blind: list[str]
@@ -45,14 +48,14 @@ class Standing(Part):
 
 
 class Status(Answer):
-    """What the page's bar shows.
+    """Status that the page's bar shows. Blind readers get no `ended`, `runs` or `drafts`, which could reveal results.
 
-    beside: the short job that runs at the same time as a training. arrived: by watched study, when a case or score was
-    last added; for a blind reader, when a case was.
-
-    ended: when a job last ended. runs, drafts: by study, a text that changes whenever its runs or scores do, and one
-    that changes whenever the reader's unsaved drawings do. A reader of any blind study gets none of these three,
-    because they would reveal the number or time of hidden events.
+    job: Job that is running, or the next one.
+    beside: Short job that runs at the same time as `job`, or null.
+    arrived: For each watched study, when a case or score was last added (for blind readers: a case).
+    ended: Time at which a job last ended, or null.
+    runs: For each study, a text that changes whenever its runs or scores change.
+    drafts: For each study, a text that changes whenever the reader's unsaved drawings change.
     """
 
     studies: list[str]
@@ -67,7 +70,7 @@ class Status(Answer):
 
 
 class Stage(Part):
-    """A stage of the jobs of a study. left: seconds until it is done. share: its finished fraction."""
+    """Stage of a study's jobs. `left` is the estimated remaining time in seconds, `share` the fraction that is done."""
 
     title: str
     state: Literal["done", "running", "waiting", "failed", "stopped"]
@@ -76,7 +79,7 @@ class Stage(Part):
 
 
 class Plan(Answer):
-    """The jobs of a study, stage by stage. left: seconds until all are done."""
+    """Jobs of a study by stage, with the time left in seconds. `scored` tells if a run has scored all test cases."""
 
     stages: list[Stage]
     left: float
@@ -86,13 +89,13 @@ class Plan(Answer):
 
 @router.get("", response_model=Status)
 def status(ctx: Studio, who: Reader):
-    """List the studies, the running jobs, and studies with new cases."""
+    """Returns the studies, the running jobs and the times of new cases."""
     return _standing(ctx, who)
 
 
 @functools.cache
 def _closed(in_session: bool) -> list[str]:
-    from app.routes import every_route  # it imports this module
+    from app.routes import every_route  # here, because app.routes imports this module
 
     return closed(every_route(), in_session)
 
@@ -118,7 +121,7 @@ _STATUS: TypeAdapter[Status] = TypeAdapter(Status)
 
 
 async def following(ctx: Studio, who: Reader) -> AsyncIterator[None]:
-    """Counts the reader's stream from before its answer starts until its connection has closed."""
+    """Counts a reader's event stream until its connection closes. Raises HTTPException (429) if there are too many."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(ctx.held(Changes, ctx.store()).counted(who))
@@ -129,7 +132,7 @@ async def following(ctx: Studio, who: Reader) -> AsyncIterator[None]:
 
 @router.get("/events", dependencies=[Depends(following)], **binary("text/event-stream"))
 async def events(ctx: Studio, who: Reader, request: Request):
-    """Stream the status whenever it changes, as server-sent events; it ends when the reader has signed out."""
+    """Streams the status as server-sent events whenever it changes, until the reader signs out."""
 
     def say() -> str | None:
         signed_in = ctx.signed_in(request) == who
@@ -141,7 +144,7 @@ async def events(ctx: Studio, who: Reader, request: Request):
 
 @router.get("/plan", response_model=Plan)
 def planned(ctx: Studio, who: Reader, study: Line = ""):
-    """List the jobs of a study, stage by stage, and the time left; empty without a study."""
+    """Returns the jobs of a study, stage by stage, and the estimated time left; nothing if no study is given."""
     if study:
         study_row(ctx.store(), study)
     return {"ok": True, **plan.plan(ctx.store(), study or None)}
@@ -149,5 +152,5 @@ def planned(ctx: Studio, who: Reader, study: Line = ""):
 
 @router.post("/stop/{job}", response_model=StatusOfJob)
 def stop(ctx: Studio, who: Administrator, job: Id):
-    """Stop a job and its remaining steps permanently; finished results are kept."""
+    """Stops a job and its remaining steps permanently. Finished results are kept."""
     return {"ok": True, "status": jobs.cancel(ctx.store(), job)}

@@ -1,4 +1,4 @@
-"""Routes of the Study tab: import by path or by dropping, adding cases, the overview, sample pictures.
+"""Routes of the Study tab: imports, uploads, adding cases, the overview of a study, sample images.
 
 Only administrators import images or remove studies, because a path may name any file of this machine.
 """
@@ -44,12 +44,14 @@ SAMPLE_SIDE = 144
 
 
 class Import(Body):
-    """A study to import.
+    """Request to import images as a new study, from a folder of this machine (`folder`) or from an upload (`drop`).
 
-    folder, or drop: the token of an upload. keep: copy the images. per_second: frames to take from recordings.
-    patient_letters: how many first characters of a file's name identify the patient; 0: none.
-    again: also import images that were erased from this home. ask: ask before storing a study whose layout needs
-    interpretation, and about images that were erased from this home; an unclear folder always leads to a question.
+    drop: Token of the upload.
+    keep: Whether to copy the images of a folder into the home.
+    per_second: Number of frames per second to take from recordings.
+    patient_letters: Number of characters at the start of a file name that identify the patient; 0 for none.
+    again: Whether to import images that were erased from this home.
+    ask: Whether to ask about such images, and about a layout that needs interpretation, before anything is stored.
     """
 
     folder: Line = ""
@@ -63,9 +65,11 @@ class Import(Body):
 
 
 class Add(Body):
-    """Images to add to a study.
+    """Request to add images to a study, from a path on this machine (`path`) or from an upload (`drop`).
 
-    path, or drop: the token of an upload. again: also add images erased from this home; ask: ask about these first.
+    drop: Token of the upload.
+    again: Whether to add images that were erased from this home.
+    ask: Whether to ask about such images before anything is stored.
     """
 
     path: Line = ""
@@ -77,7 +81,7 @@ class Add(Body):
 
 
 class Answered(Body):
-    """Answers to an import's question. answers: meaning of each group; again: whether to import erased images."""
+    """Answer to an import's question. `again` tells whether to import images that were erased from this home."""
 
     answers: dict[Line, Literal["normal", "abnormal", "out"]] = {}
     again: bool | None = None
@@ -88,7 +92,7 @@ class Kind(Body):
 
 
 class Task(Answer):
-    """An import that has started. task: a token for requesting its state."""
+    """Result of starting an import. `task` is the token for requesting the import's progress."""
 
     task: str
 
@@ -106,14 +110,14 @@ class Duplicate(Part):
 
 
 class Straddling(Part):
-    """Names of one patient's images that are in both training and test."""
+    """Names of the images of a patient who has images in both the training and the test split."""
 
     train: list[str]
     test: list[str]
 
 
 class Report(Part):
-    """The result of an import. first: id of the first new case, if cases were added to a study."""
+    """Report of an import. `first` is the id of the first new case, if cases were added to an existing study."""
 
     study: str
     accepted: int
@@ -131,7 +135,7 @@ class Report(Part):
 
 
 class _Import(Answer):
-    """done, total: images. started: seconds since 1970. stop: whether a stop was requested."""
+    """State of an import. `done` and `total` count images, `started` is in seconds since 1970 (UTC)."""
 
     done: int
     total: int
@@ -154,7 +158,11 @@ class FailedImport(_Import):
 
 
 class ImageGroup(Part):
-    """Images with the same interpretation. meaning: "train normal", ..., or "" to ask; samples: how many are shown."""
+    """Group of images that an import interprets in the same way.
+
+    meaning: Split and label such as "train normal", or "" if a person has to decide.
+    samples: Number of sample images that can be shown.
+    """
 
     name: str
     meaning: str
@@ -165,7 +173,7 @@ class ImageGroup(Part):
 
 
 class ImportQuestion(Part):
-    """An import's question. erased: how many of its files were erased from this home."""
+    """Question that an import asks a person. `erased` is the number of its files that were erased from this home."""
 
     layout: str
     groups: list[ImageGroup]
@@ -173,15 +181,13 @@ class ImportQuestion(Part):
 
 
 class AskedImport(_Import):
-    """An import that waits for a person's answer; nothing of it is stored yet."""
+    """Import that waits for a person's answer and has stored nothing yet."""
 
     state: Literal["asked"]
     question: ImportQuestion
 
 
 _Imports = RunningImport | AskedImport | DoneImport | FailedImport
-
-
 ImportState = TypeAliasType("ImportState", Annotated[_Imports, Discriminator("state")])
 
 
@@ -192,13 +198,13 @@ class Look(Answer):
 
 
 class DemoAsked(Body):
-    """A request for the demo study. train: whether to train on it on this machine, instead of importing it."""
+    """Request for the demo study. `train` queues its training on this machine instead of importing its results."""
 
     train: bool = False
 
 
 class DemoJob(Answer):
-    """The job that computes the demo's weights or trains on it; null if the study to import already existed."""
+    """Job that computes the demo's weights or trains on it; null if the study existed already."""
 
     job: int | None
 
@@ -240,9 +246,12 @@ class BySplit(Part):
 
 
 class Overview(Answer):
-    """The contents of a study.
+    """Contents of a study.
 
-    sizes: the four most frequent of size_count image sizes, with their numbers of images. report: of the import.
+    table: Number of cases by split and label.
+    masks: Number of cases with a reference mask, by split.
+    sizes: The four most frequent of the `size_count` image sizes, with the number of images.
+    report: Report of the import.
     """
 
     study: Study
@@ -256,7 +265,13 @@ class Overview(Answer):
 
 
 class Next(Answer):
-    """Facts for choosing a next step. guess, kept: guessed, confirmed kind of image. look: seconds of a first look."""
+    """Facts for choosing the next step in a study.
+
+    guess, kept: Guessed and confirmed kind of image.
+    decided: Number of cases with a decision.
+    masks: Number of cases with an accepted lesion mask of a reader.
+    look: Estimated seconds of a first look (a quick detector on pretrained features).
+    """
 
     kinds: dict[str, str]
     guess: str | None
@@ -269,7 +284,7 @@ class Next(Answer):
 
 
 class Fitting(Answer):
-    """Presets of fake lesions that fit the kind of image: MedMix's and the lesion head's."""
+    """Presets of synthetic lesions that fit the kind of image, for MedMix and for the lesion head."""
 
     medmix: str
     head: str
@@ -290,9 +305,9 @@ class Outlines(Answer):
 
 @contextlib.contextmanager
 def _unpacked(store: Store, home: Home, drop: str, reply: Reply) -> Iterator[Path]:
-    """Yields the folder of the dropped files and deletes it afterwards; an error's sentence then shows no path.
+    """Yields the folder of the unpacked upload and deletes it afterwards, unless the import asks a question.
 
-    The folder stays while a person is asked.
+    Errors are re-raised with messages that contain no path.
     """
     with contextlib.ExitStack() as after:
         after.callback(_forget, store, home, drop)
@@ -314,10 +329,9 @@ def _forget(store: Store, home: Home, drop: str | None) -> None:
 
 
 def _begin(ctx: Context, request: str, drop: str | None, reply: Reply, bring: Callable[..., dict]) -> dict[str, Any]:
-    """Starts an import in the background; returns its task. The same request starts only one.
+    """Starts an import in the background, unless the same import is running, and returns the answer with its token.
 
-    bring(progress, top, within): imports dropped files, which lie in the folder `top`, or those that the request names
-    (top is then None).
+    bring: Function that imports, given the progress callback, the upload's folder (or None) and the allowed folders.
     """
     store, home = ctx.store(), ctx.home
 
@@ -332,13 +346,13 @@ def _begin(ctx: Context, request: str, drop: str | None, reply: Reply, bring: Ca
 
 
 def _erased(body: Import | Add, reply: Reply) -> bool | None:
-    """Says whether erased images are imported again; None: ask."""
+    """Returns whether erased images are imported again, or None if a person has to be asked."""
     return body.again or (reply.again if body.ask else bool(reply.again))
 
 
 @router.post("/import", response_model=Task)
 def start(ctx: Studio, who: Administrator, body: Import):
-    """Import a folder of this machine, or dropped files, as a new study."""
+    """Imports a folder of this machine or an upload as a new study."""
     store = ctx.store()
     name, folder, drop = body.name, body.folder.strip(), body.drop
     options: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second), "by": who}
@@ -346,16 +360,16 @@ def start(ctx: Studio, who: Administrator, body: Import):
     study = studies.slug(name)
     studies.demand_free_name(store, study)
     if drop is None and not folder:
-        raise ValueError("give the path of a folder, or drop files on the page")
+        raise ValueError("The import has no images. Give the path of a folder, or drop files on the page.")
     if drop is None:
         ctx.demand_root(folder)
     reply = Reply()
 
     def bring(progress, top: Path | None, within: roots.Within) -> dict:
         plan = demand_plain if body.ask and not reply.given else None
-        place: str | Path = folder if drop is None else dropped.root_of(ctx.home, drop)
+        source: str | Path = folder if drop is None else dropped.root_of(ctx.home, drop)
         return studies.import_study(
-            store, name, place, body.keep or drop is not None, on_progress=progress, within=within,
+            store, name, source, body.keep or drop is not None, on_progress=progress, within=within,
             answers=reply.answers, on_plan=plan, again=_erased(body, reply), **options,
         ).to_dict()  # fmt: skip
 
@@ -364,9 +378,9 @@ def start(ctx: Studio, who: Administrator, body: Import):
 
 @router.post("/{study}/add", response_model=Task)
 def add(ctx: Studio, who: Administrator, study: str, body: Add):
-    """Add test cases without labels: one file, all files below a folder, or dropped files.
+    """Adds test cases without labels to a study: a file, all files below a folder, or an upload.
 
-    The run that Review opens with scores them. The report's `first` is the first new case.
+    The run that Review opens with scores them.
     """
     store, drop = ctx.store(), body.drop or None
     if drop is None:
@@ -393,7 +407,7 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
 
 @router.post("/{study}/look", response_model=Look)
 def first_look(ctx: Studio, who: Administrator, study: str):
-    """Queue a first look: a quick detector on pretrained features. Returns its job, encoder and fit."""
+    """Queues a first look, a quick detector on pretrained features. Returns the ids of its job, encoder and fit."""
     with ctx.making(who, "run", 2) as record_owner:
         look_runs = look.look(ctx.store(), study, ctx.store().setting("device", "auto"))
         record_owner([look_runs["encoder"], look_runs["fit"]])
@@ -402,39 +416,36 @@ def first_look(ctx: Studio, who: Administrator, study: str):
 
 @router.post("/import/{task}/stop", response_model=Done)
 def stop(ctx: Studio, who: Administrator, task: str):
-    """Stop an import; nothing of it is stored."""
+    """Stops an import, which then stores nothing."""
     ctx.held(Imports, ctx.store()).stop(task)
     return {"ok": True}
 
 
 @router.post("/import/{task}/answer", response_model=Done)
 def answer(ctx: Studio, who: Administrator, task: str, body: Answered):
-    """Answer an import's question, so that it continues."""
+    """Answers the question of an import, so that it continues."""
     ctx.held(Imports, ctx.store()).answer(task, dict(body.answers), body.again)
     return {"ok": True}
 
 
 @router.get("/import/{task}/sample.png", **binary("image/png"))
 def asked_sample(ctx: Studio, who: Administrator, task: str, group: Id, number: Id):
-    """Return a thumbnail of one of the first images of a group that an import asks about."""
+    """Returns a thumbnail of one of the first images of a group in an import's question."""
     path = ctx.held(Imports, ctx.store()).sample(task, group, number)
     return pixels.picture(overview.preview(path, SAMPLE_SIDE))
 
 
 @router.get("/import/{task}", response_model=ImportState)
 def progress(ctx: Studio, who: Administrator, task: str):
-    """Return an import's progress, and its report once it is done."""
+    """Returns the progress of an import, and its report once it has ended."""
     return {"ok": True, **ctx.held(Imports, ctx.store()).state(task)}
 
 
 @router.post("/drop", response_model=Drop)
 def new_drop(ctx: Studio, who: Sighted):
-    """Open an upload for dropped files.
-
-    A reader's oldest uploads are deleted for the newest, so that nobody can fill the disk.
-    """
+    """Opens an upload for dropped files. The reader's oldest uploads are deleted if there are too many."""
     store, drop = ctx.store(), dropped.new_drop(ctx.home)
-    with store.write():  # simultaneous requests run one after the other
+    with store.write():  # so that simultaneous requests cannot exceed the limit
         if not ctx.administers(who):
             for old in owners.owned(store, "drop", who)[: 1 - limits.LIMITS["upload"].most]:
                 dropped.discard(ctx.home, old)
@@ -447,7 +458,7 @@ def new_drop(ctx: Studio, who: Sighted):
 async def receive(
     ctx: Studio, who: Annotated[str, owner_of("drop", "token")], token: str, path: Line, request: Request
 ):
-    """Receive one dropped file; the request's body is the file."""
+    """Receives a file of an upload as the request's body."""
     arriving, limited, received = ctx.held(dropped.Arriving, ctx.home), not ctx.administers(who), 0
     target = arriving.place(token, path, limited)
     try:
@@ -457,7 +468,7 @@ async def receive(
                 received += len(chunk)
                 await run_in_threadpool(out.write, chunk)
     except BaseException as error:
-        target.unlink(missing_ok=True)  # an incomplete file is deleted
+        target.unlink(missing_ok=True)
         arriving.forget(token, received)
         if isinstance(error, limits.TooMuch):
             return too_large(limits.LIMITS["upload bytes"].most)
@@ -467,7 +478,7 @@ async def receive(
 
 @router.post("/demo", response_model=DemoJob)
 def open_demo(ctx: Studio, who: Administrator, body: DemoAsked):
-    """Import the ready demo study, or queue its training on this machine, after all other work."""
+    """Imports the demo study with its results, or queues its training on this machine after all other work."""
     store = ctx.store()
     device = store.setting("device", "auto")
     job = demo.train(store, device) if body.train else demo.offer(store, device)
@@ -477,7 +488,7 @@ def open_demo(ctx: Studio, who: Administrator, body: DemoAsked):
 
 @router.get("/{study}/overview", response_model=Overview)
 def show(ctx: Studio, who: Sighted, study: str):
-    """Return a study's contents: counts, sizes, the report of its import; for administrators, its folder."""
+    """Returns the contents of a study: counts, image sizes, the import report and, for administrators, the folder."""
     answer = overview.overview(ctx.store(), study)
     if not ctx.administers(who):
         answer["study"]["folder"] = None
@@ -486,7 +497,7 @@ def show(ctx: Studio, who: Sighted, study: str):
 
 @router.get("/{study}/next", response_model=Next)
 def what_next(ctx: Studio, who: Sighted, study: str):
-    """Return the facts that decide a study's next steps, and the likely kind of its images."""
+    """Returns the facts that decide a study's next steps, and the likely kind of its images."""
     store = ctx.store()
     return {
         "ok": True,
@@ -505,14 +516,14 @@ def what_next(ctx: Studio, who: Sighted, study: str):
 
 @router.get("/{study}/kind", response_model=Fitting)
 def fitting(ctx: Studio, who: Sighted, study: str):
-    """Return the presets of fake lesions for the confirmed kind of image, else those for any kind."""
+    """Returns the presets of synthetic lesions for the study's kind of image, or for any kind if none is confirmed."""
     medmix, head = kind.lesions(ctx.store(), study)
     return {"ok": True, "medmix": medmix, "head": head}
 
 
 @router.post("/{study}/kind", response_model=Labels)
 def keep_kind(ctx: Studio, who: Administrator, study: str, body: Kind):
-    """Confirm the kind of image, and set labels of findings for it unless the study has its own, or findings."""
+    """Confirms the kind of image. Labels of findings are set to fit unless the study has its own labels or findings."""
     store = ctx.store()
     kind.keep(store, study, body.kind)
     return {"ok": True, "labels": decisions.fit_labels(store, study, body.kind, who)}
@@ -520,24 +531,24 @@ def keep_kind(ctx: Studio, who: Administrator, study: str, body: Kind):
 
 @router.get("/{study}/sample", response_model=Sample)
 def draw(ctx: Studio, who: Sighted, study: str, count: Int = 24, seed: Id = 0, part: str = "all"):
-    """Draw random sample cases of all groups, or of one `part` such as "test normal"."""
+    """Draws random sample cases, equally from all splits and labels or from one `part` such as "test normal"."""
     return {"ok": True, "cases": overview.sample(ctx.store(), study, max(1, min(count, 100)), seed, part)}
 
 
 @router.delete("/{study}", response_model=Done)
 def remove(ctx: Studio, who: Administrator, study: str):
-    """Put a study into the bin."""
+    """Puts a study into the bin."""
     bin.put_study(ctx.store(), study, who)
     return {"ok": True}
 
 
 @router.get("/case/{case_id}/tile.png", **binary("image/png"))
 def tile(ctx: Studio, who: Sighted, case_id: Id, side: Side = 320):
-    """Return a case's image within `side` x `side` pixels."""
+    """Returns a case's image, scaled down to at most `side` pixels per side."""
     return pixels.picture(overview.tile(ctx.store(), case_id, max(TILE_SIDES[0], min(side, TILE_SIDES[1]))))
 
 
 @router.get("/case/{case_id}/outlines", response_model=Outlines)
 def outlines(ctx: Studio, who: Sighted, case_id: Id):
-    """Return the outlines of a case's region of interest and of its lesions."""
+    """Returns the outlines of a case's region of interest and of its lesions."""
     return {"ok": True, **overview.outlines(ctx.store(), case_id)}

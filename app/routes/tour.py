@@ -1,4 +1,4 @@
-"""The guided tour: a page with the studio in a frame above and a bar below, so that nothing is covered."""
+"""Routes of the guided tour: a page with the studio in a frame and the tour's bar below, which covers nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TourAct(Part, total=False):
 
 
 class TourStep(Part):
-    """A step of the tour. yours: whether the reader's decisions are counted while it is shown."""
+    """Step of the tour. `yours` tells whether the reader's decisions are counted during the step."""
 
     tab: str
     title: str
@@ -60,10 +60,11 @@ class TourSteps(Answer):
 
 
 class TourAgreement(Part):
-    """The reader's agreement with the machine and with the ground truth.
+    """Agreement of the reader with the detector and with the ground truth.
 
-    read: images that the reader called normal or abnormal; machine, truth: how many of these the run, or the ground
-    truth, agrees with; missed: abnormal images that the reader recognised and the run did not flag.
+    read: Number of images that the reader has called normal or abnormal.
+    machine, truth: Number of these images on which the run, or the ground truth, agrees with the reader.
+    missed: Number of abnormal images that the reader recognised and the run did not flag.
     """
 
     read: int
@@ -73,10 +74,10 @@ class TourAgreement(Part):
 
 
 class TourState(Answer):
-    """The state of the demo study.
+    """State of the demo study. While the reader reads the study blind, `found` and `agreement` are null.
 
-    found: id of the abnormal case with the highest score, or null; null, like `agreement`, while the reader reads the
-    study blind. stored: id of the newest encoder trained on the study, or null.
+    found: Id of the abnormal case with the highest score, or null.
+    stored: Id of the newest encoder trained on the study, or null.
     """
 
     study: str
@@ -89,7 +90,7 @@ class TourState(Answer):
 
 @router.get("/tour", **binary("text/html"))
 def page(ctx: Studio, who: Reader):
-    """Return the page of the guided tour."""
+    """Returns the page of the guided tour."""
     frame = (FOLDER / "tour.html").read_text(encoding="utf-8")
     for name in ("tour.css", "tour.js"):
         frame = frame.replace(f"{{{name}}}", Context.asset(f"widgets/tour/{name}"))
@@ -98,7 +99,7 @@ def page(ctx: Studio, who: Reader):
 
 @router.get("/api/tour", response_model=TourState)
 def demo_state(ctx: Studio, who: Reader):
-    """Return the state of the demo study: whether it exists, its job, and the reader's agreement."""
+    """Returns the state of the demo study: whether it exists, its job, and the reader's agreement with the detector."""
     state = tour.state(ctx.store())
     blind = sessions.standing(ctx.store(), who)["blind"]
     hidden = state["study"] in blind
@@ -108,19 +109,19 @@ def demo_state(ctx: Studio, who: Reader):
 
 @router.get("/api/tour/steps", response_model=TourSteps)
 def steps(ctx: Studio, who: Reader):
-    """List the steps of the tour, which tour.js carries out."""
+    """Returns the steps of the tour, which tour.js carries out."""
     return {"ok": True, **json.loads((FOLDER / "steps.json").read_text(encoding="utf-8"))}
 
 
 @router.post("/api/tour/prepare", response_model=TourState)
 def prepare(ctx: Studio, who: Administrator):
-    """Import the demo study if it is missing, so that the tour can show it."""
+    """Imports the demo study for the tour if it is missing."""
     return {"ok": True, **tour.prepare(ctx.store(), ctx.store().setting("device", "auto"))}
 
 
 @router.post("/api/tour/reset", response_model=TourState)
 def reset(ctx: Studio, who: Administrator):
-    """Reset the demo study to its original state (single-user mode only)."""
+    """Resets the demo study to its original state (single-user mode only)."""
     if not ctx.single_user:
-        raise ValueError("The demo study can only be reset in single-user mode: open the studio without sign-in")
+        raise ValueError("The demo study can be reset in single-user mode only. Start the studio without sign-in.")
     return {"ok": True, **tour.reset(ctx.store(), who)}

@@ -34,7 +34,7 @@ class DryRunOf(TrainingConfig):
 
 
 class Training(DryRunOf):
-    """A training run to start. detectors: options of each detector to fit when it ends, by name."""
+    """Request to start a training run. `detectors` has the options of each detector to fit afterwards, by name."""
 
     detectors: dict[Name, Settings]
     name: Name = ""
@@ -48,9 +48,7 @@ class Action(Body):
     value: Line = ""
 
 
-Point = TypeAliasType("Point", tuple[int, float | None])  # step, value; null if the run has none
-
-
+Point = TypeAliasType("Point", tuple[int, float | None])  # step, value (null if not finite)
 Series = TypeAliasType("Series", dict[str, list[Point]])
 
 
@@ -72,7 +70,7 @@ class Evaluation(Part):
 
 
 class _Run(NamedRun):
-    """archived: 0 or 1."""
+    """Facts about a run. `archived` is 1 or 0."""
 
     kind: Literal["pretrain", "fit"]
     parent: str | None
@@ -85,7 +83,7 @@ class _Run(NamedRun):
 
 
 class RunRow(_Run):
-    """A run in the list. left: seconds until it is done; null if no job works on it. archived: 0 or 1."""
+    """Run as it is listed. `left` is the estimated seconds until the run is done, or null if no job works on it."""
 
     epochs: int | None
     size: int | None
@@ -101,7 +99,7 @@ class RunRows(Answer):
 
 
 class Run(_Run):
-    """A run with its settings and results. archived: 0 or 1."""
+    """Run with its settings and results. `archived` is 1 or 0."""
 
     study: str
     config: Values
@@ -136,10 +134,11 @@ class LogLine(Part):
 
 
 class RunDetail(Answer):
-    """One run in detail.
+    """Details of a run.
 
-    left: seconds until it is done, null if no job works on it. series: every stride-th value since the requested step,
-    or since the start if `reset`. last: the newest step.
+    left: Estimated seconds until the run is done, or null if no job works on it.
+    series: Metrics since the requested step, or since the start if `reset` is true, mostly of every stride-th step.
+    last: Last step with stored metrics, or -1.
     """
 
     run: Run
@@ -183,10 +182,7 @@ class Title(Part):
 
 
 class DetectorForm(Part):
-    """The form of a detector.
-
-    lesions: settings by the kind of lesion; empty if the detector does not learn from fake ones.
-    """
+    """Form of a detector. `lesions` has settings by kind of lesion, if the detector learns from synthetic lesions."""
 
     title: str
     form: list[Group]
@@ -195,9 +191,10 @@ class DetectorForm(Part):
 
 
 class TrainingForms(Answer):
-    """The forms of a training and of each detector.
+    """Forms of a pre-training run and of each detector.
 
-    notes: a remark on each preset, shown before it is chosen. archs: backbones of added weights files, if known.
+    notes: Remark on each preset, shown before the preset is chosen.
+    archs: Backbone of each file of weights that was added to the home, if it is known.
     """
 
     objectives: dict[str, Title]
@@ -216,7 +213,7 @@ class TrainingForms(Answer):
 
 
 class DryRun(Answer):
-    """The measurements of a dry run. memory, free: bytes. Most are missing if the first steps did not fit."""
+    """Measurements of a dry run. `memory` and `free` are in bytes. Most fields are missing if memory was too small."""
 
     fits: bool
     message: str
@@ -253,7 +250,7 @@ class Freed(Answer):
 
 
 class RunAction(Answer):
-    """The result of an action on a run. status: after pause, cancel and resume. bytes: after delete."""
+    """Result of an action: the job's `status` after pause, resume or cancel; the `bytes` put into the bin by delete."""
 
     status: NotRequired[JobStatus]
     bytes: NotRequired[int]
@@ -261,22 +258,22 @@ class RunAction(Answer):
 
 @router.get("/forms", response_model=TrainingForms)
 def forms(ctx: Studio, who: Sighted):
-    """Return the forms of a training and of each detector, with presets."""
+    """Returns the forms of a pre-training run and of each detector, with presets."""
     return {"ok": True, **training.training_forms(ctx.store())}
 
 
 @router.post("/check", response_model=Done)
 def check(ctx: Studio, who: Sighted, body: TrainingConfig):
-    """Check a configuration without starting anything."""
+    """Checks a configuration without starting a run."""
     training.checked(body.config, ctx.store(), ctx.files_of(who))
     return {"ok": True}
 
 
 @router.post("/dry", response_model=DryRun, dependencies=[heavy(dryrun.LEAST, DryTurns)])
 def dry(ctx: Studio, who: Sighted, body: DryRunOf):
-    """Time the first steps of a training and measure their memory.
+    """Times the first steps of a training run and measures their memory.
 
-    At most one dry run per reader and two in all run at once; others wait in the order of arrival.
+    At most two dry runs, of different readers, run at once; other requests wait in their order of arrival.
     """
     ready = training.checked(body.config, ctx.store(), ctx.files_of(who)).to_dict()
     return {"ok": True, **dryrun.dry_run(ctx.store().home.path, body.study, ready)}
@@ -284,7 +281,7 @@ def dry(ctx: Studio, who: Sighted, body: DryRunOf):
 
 @router.post("/start", response_model=Started)
 def start(ctx: Studio, who: Sighted, body: Training):
-    """Queue a training run and the detectors to fit when it ends."""
+    """Queues a training run, and the detectors to fit when it ends."""
     files = ctx.files_of(who)
     with ctx.making(who, "run", 1 + len(body.detectors)) as record_owner:
         started = training.start(ctx.store(), body.study, body.config, body.name, body.detectors, files=files)
@@ -294,26 +291,26 @@ def start(ctx: Studio, who: Sighted, body: Training):
 
 @router.get("/runs", response_model=RunRows)
 def list_runs(ctx: Studio, who: Sighted, study: Name, archived: bool = False):
-    """List a study's runs, with their jobs and metrics."""
+    """Lists the runs of a study, with their jobs and metrics."""
     return {"ok": True, "runs": live.overview(ctx.store(), study, archived)}
 
 
 @router.get("/run/{run_id}", response_model=RunDetail)
 def show(ctx: Studio, who: Sighted, run_id: str, after: Int = -1, stride: Id = 0):
-    """Return one run in detail, with its metrics since step `after`. stride: that of the previous answer."""
+    """Returns the details of a run and its metrics since step `after`. `stride` is the value in the previous answer."""
     return {"ok": True, **live.detail(ctx.store(), ctx.held(live.Alarms, ctx.store()), run_id, after, stride)}
 
 
 @router.get("/run/{run_id}/batch.png", **binary("image/png"))
 def batch(ctx: Studio, who: Sighted, run_id: str, step: Id = 0):
-    """Return a picture of the views in the batch that the training draws at a step."""
+    """Returns a picture of the augmented views in the batch that a training run draws at the given step."""
     mosaic = ctx.held(BatchStrip, ctx.store()).strip(run_id, step)
     return pixels.picture(mosaic)
 
 
 @router.post("/run/{run_id}/fit", response_model=StartedFits)
 def fit(ctx: Studio, who: Sighted, run_id: str, body: Fit):
-    """Queue detectors on a trained encoder."""
+    """Queues fits of detectors on a trained encoder."""
     files = ctx.files_of(who)
     with ctx.making(who, "run", len(body.detectors)) as record_owner:
         started = training.fit(ctx.store(), run_id, body.detectors, files=files)
@@ -323,13 +320,13 @@ def fit(ctx: Studio, who: Sighted, run_id: str, body: Fit):
 
 @router.post("/run/{run_id}/frees", response_model=Freed)
 def frees(ctx: Studio, who: Sighted, run_id: str):
-    """Count the bytes that deleting the run and the fits on it would free."""
+    """Returns the number of bytes that deleting a run and the fits on its encoder would free."""
     return {"ok": True, **training.act(ctx.store(), run_id, "frees")}
 
 
 @router.post("/run/{run_id}/repeat", response_model=Repeated)
 def repeat(ctx: Studio, who: Sighted, run_id: str):
-    """Queue a run again with the same configuration."""
+    """Queues a new run with the same configuration."""
     with ctx.making(who, "run") as record_owner:
         started = training.act(ctx.store(), run_id, "repeat")
         record_owner([started["run"]])
@@ -338,8 +335,8 @@ def repeat(ctx: Studio, who: Sighted, run_id: str):
 
 @router.post("/run/{run_id}/{action}", response_model=RunAction)
 def act(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str, action: str, body: Action):
-    """Pause, resume, cancel, rename, note, archive, restore or delete a run."""
-    if action == "delete":  # also deletes the fits on it, which may be another reader's
+    """Pauses, resumes, cancels, renames, annotates, archives, restores or deletes a run."""
+    if action == "delete":  # this also deletes the fits on its encoder, which other readers may own
         for fit in runs.list_runs(ctx.store(), runs.get_run(ctx.store(), run_id)["study"], kind="fit"):
             if fit["parent"] == run_id:
                 permissions.demand_owner(ctx, who, "run", fit["id"])
@@ -348,7 +345,7 @@ def act(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str
 
 @router.get("/compare", response_model=Compared)
 def compare(ctx: Studio, who: Sighted, run: Line):
-    """Compare up to six runs (ids separated by commas): their curves, and the settings in which they differ."""
+    """Returns the metrics of up to six runs (ids separated by commas) and the settings in which they differ."""
     chosen = list(dict.fromkeys(run.split(",")))[:COMPARED]
     rows = [runs.get_run(ctx.store(), run) for run in chosen]
     return {

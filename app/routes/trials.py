@@ -1,4 +1,4 @@
-"""Reader trials: each reader's lists, and, for administrators, plans, progress and reports."""
+"""Routes of reader trials: the readers' lists and, for administrators, plans, progress and reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = {"html": "text/html; charset=utf-8", "pdf": "application/pdf", "zip": "a
 
 
 class ReaderList(Part):
-    """A reader's position in a running trial. opens: when the next list may be opened."""
+    """Reader's progress in a trial of several lists (parts). `opens` is the time from which the next list is open."""
 
     trial: int
     study: str
@@ -70,7 +70,7 @@ class TrialPart(Part):
 
 
 class Trial(Part):
-    """A reader trial. plan: options of `TrialPlan`. digest: a hash of the plan, its cases and their ground truth."""
+    """Reader trial. `plan` has the options of TrialPlan; `digest` is a hash of the plan, cases and ground truth."""
 
     id: int
     name: str
@@ -85,10 +85,11 @@ class Trial(Part):
 
 
 class Trials(Answer):
-    """A study's trials, and the choices for a plan.
+    """Trials of a study, and the choices for a new plan.
 
-    form, usual: form and defaults of a new plan. readers: accounts with the role reader. panel: everyone who has an
-    account or has reviewed the study.
+    form, usual: Form of a plan, and its default values.
+    readers: Names of the accounts with the role "reader".
+    panel: Names of all accounts, and of everyone who has reviewed the study.
     """
 
     trials: list[Trial]
@@ -100,7 +101,7 @@ class Trials(Answer):
 
 
 class NewTrial(Body):
-    """A plan to store. trial: id of the trial whose plan it replaces; null for a new trial."""
+    """Plan to store, for a new trial or in place of the plan of `trial`."""
 
     plan: Settings
     trial: Id | None = None
@@ -113,13 +114,13 @@ class PlannedTrial(Answer):
 
 @router.get("/lists", response_model=ReaderLists)
 def lists(ctx: Studio, who: Reader):
-    """List the reader's lists in running trials."""
+    """Lists the running trials of the reader, with the state of the next list in each."""
     return {"ok": True, "lists": plan.lists_of(ctx.store(), who)}
 
 
 @router.post("/open", response_model=OpenedList)
 def open_list(ctx: Studio, who: Reader, body: WhichTrial):
-    """Open the reader's next list of a trial."""
+    """Opens the reader's next list of a trial."""
     with ctx.store().write():
         session = plan.open_part(ctx.store(), body.trial, who)
         return {"ok": True, "session": session, "study": plan.get(ctx.store(), body.trial)["study"]}
@@ -133,13 +134,13 @@ def sizes(
     area: Annotated[Finite, Interval(gt=0.5, lt=1)] = 0.85,
     abnormal: Annotated[Finite, Interval(gt=0, lt=1)] = 0.5,
 ):
-    """Compute the power of a trial to find a difference of AUROC, by the numbers of readers and cases."""
+    """Returns the power of a trial to detect a difference in AUROC, for several numbers of readers and cases."""
     return {"ok": True, "rows": report.sizes(difference, area, abnormal)}
 
 
 @router.get("/of/{study}", response_model=Trials)
 def trials(ctx: Studio, who: Administrator, study: Name):
-    """List the study's trials, and the choices for a plan."""
+    """Lists the trials of a study, and the choices for a new plan."""
     store = ctx.store()
     accounts = people.list_readers(store)
     return {
@@ -155,7 +156,7 @@ def trials(ctx: Studio, who: Administrator, study: Name):
 
 @router.post("/of/{study}", response_model=PlannedTrial)
 def planned(ctx: Studio, who: Administrator, study: Name, body: NewTrial):
-    """Store a plan, for a new trial or for one in which no decision has been made yet."""
+    """Stores a plan for a new trial, or for a trial in which nobody has decided yet."""
     with ctx.store().write():
         number = plan.make(ctx.store(), study, TrialPlan.from_dict(body.plan), who, body.trial)
         return {"ok": True, "trial": number, "digest": plan.get(ctx.store(), number)["digest"]}
@@ -163,21 +164,21 @@ def planned(ctx: Studio, who: Administrator, study: Name, body: NewTrial):
 
 @router.post("/{trial}/start", response_model=Done)
 def start(ctx: Studio, who: Administrator, trial: Id):
-    """Open a trial for its readers."""
+    """Opens a trial to its readers."""
     plan.start(ctx.store(), trial, who)
     return {"ok": True}
 
 
 @router.post("/{trial}/close", response_model=Done)
 def close(ctx: Studio, who: Administrator, trial: Id):
-    """End a trial; its report can then be made."""
+    """Ends a trial, so that its report can be made."""
     plan.close(ctx.store(), trial, who)
     return {"ok": True}
 
 
 @router.get("/{trial}/report/{kind}", **binary("text/html", "application/pdf", "application/zip"))
 def handed_in(ctx: Studio, who: Overseer, trial: Id, kind: Literal["html", "pdf", "zip"]):
-    """Return the report of a closed trial as a page, as a PDF, or with its lists and its plan."""
+    """Returns the report of a closed trial as a web page, as a PDF, or as a zip with the trial's lists and plan."""
     folder = leftovers.begin(ctx.home.cache)
     try:
         report.write(ctx.store(), trial, folder)

@@ -1,7 +1,7 @@
-"""Configurations: frozen dataclasses that round-trip to JSON and are stored with each run.
+"""Configurations: frozen dataclasses that are stored with each run and survive a round trip through JSON.
 
-An option is declared once, as a field with type, default, and the bounds, unit, choices and description that `option`
-takes. Checks, error messages, the page's forms and command-line flags are generated from this declaration. Only the
+An option is declared once, as a field with a type, a default, and the bounds, unit, choices and description that
+`option` takes. Checks, error messages, forms and command-line flags are generated from this declaration. Only the
 standard library is imported here, so that `--help` needs no torch.
 """
 
@@ -19,30 +19,36 @@ from typing import Any, TypeVar
 from typing_extensions import Self
 
 T = TypeVar("T")
-DECLARED = "option"  # key in the metadata of a dataclass field
-# Fields that size a network. Settings may come from another installation, and a network is built before its weights
-# are compared with it.
+DECLARED = "option"  # metadata key of the declaration in a dataclass field
+# Fields that set the size of a network are limited, because settings may come from another installation and a network
+# is built before its weights are checked.
 CHANNELS = ("channels", "critic_width", "dim", "hidden", "latent", "width")
 MOST_CHANNELS = 4096
 
 
 class BadConfig(ValueError):
-    """Raised if an option is unknown or its value is invalid; the message names the option and what is allowed."""
+    """Raised if an option is unknown or its value is invalid; the message names the option and the allowed values."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """The declaration of an option; `option` creates it, `options` lists those of a configuration.
+    """Declaration of an option, created by `option`; `options` lists the declarations of a configuration.
 
-    sentence: what the option does, for someone who has not read the code. unit: the number's unit, such as "pixels".
-    low, high: inclusive bounds. above, below: exclusive bounds. For a tuple they apply to each value; `high` may be a
-    tuple with a bound for each value. ascending: whether the values of a tuple must not decrease (a range).
-    choices: all allowed values. several: whether choices can be combined with "+". aliases: names of combinations.
-    offered: function that returns the values offered by a form if others are allowed as well; called only when needed.
-    label: shown to users; the field's name if empty. group: heading on the form and the reference page.
-    slider: range (lowest, highest) of the form's slider if the bounds are wider or absent. step: the slider's step.
-    log: whether the slider is logarithmic. parts: names of a tuple's values. names: the choices' names for users.
-    control: "study" for the name of a study, "hidden" for options that no form shows; otherwise it depends on the type.
+    Attributes:
+        sentence: What the option does, for users who have not read the code.
+        unit: Unit of the number, such as "pixels".
+        low, high, above, below: Bounds of the value, or of each value of a tuple; `low` and `high` are inclusive.
+        ascending: Whether the values of a tuple must not decrease, because they are a range.
+        choices: All allowed values.
+        several: Whether choices can be combined with "+".
+        aliases: Combinations of choices by name.
+        offered: Function that returns the values offered by a form, if other values are allowed as well.
+        label: Label for users, or "" for the field's name.
+        group: Heading in the form and on the reference page.
+        slider: Range (lowest, highest) of the form's slider if the bounds are wider or absent.
+        step, log: Step of the slider, and whether the slider is logarithmic.
+        parts, names: Names of a tuple's values, and names of the choices for users.
+        control: "study" to choose a study, "hidden" for no control, or "" for a control that depends on the type.
     """
 
     sentence: str = ""
@@ -66,19 +72,19 @@ class Option:
     control: str = ""
 
     def chosen(self, value: str) -> list[str]:
-        """Returns the choices that "a+b" or an alias stands for."""
+        """Returns the choices that a value such as "a+b" or an alias stands for."""
         return list(self.aliases[value]) if value in self.aliases else value.split("+")
 
     def fault(self, value: Any) -> str:
-        """Returns "" if `value` is None or allowed, otherwise what is wrong, to follow the option's name."""
+        """Returns what is wrong with `value`, to follow the option's name, or "" if the value is allowed or None."""
         if value is None:
             return ""
         if self.choices:
             chosen = self.chosen(value) if self.several else [value]
             if all(v in self.choices for v in chosen):
                 return ""
-            more = ", or several joined by '+'" * self.several + "".join(f", or {a}" for a in self.aliases)
-            return f"is one of {', '.join(map(str, self.choices))}{more}, not {value!r}"
+            more = ", or several combined with '+'" * self.several + "".join(f", or {a}" for a in self.aliases)
+            return f"must be one of {', '.join(map(str, self.choices))}{more}, not {value!r}"
         values = value if isinstance(value, tuple) else (value,)
         if not all(isinstance(v, (int, float)) for v in values):
             return ""
@@ -101,7 +107,7 @@ class Option:
 
     @property
     def bounds(self) -> str:
-        """The bounds in words: "within 1..7", "at least 16", "above 0"; "" if there are none."""
+        """The bounds in words, such as "within 1..7", "at least 16" or "above 0", or "" without bounds."""
         if self.low is not None and isinstance(self.high, tuple):
             pairs = zip(self.parts or ("",) * len(self.high), self.high, strict=True)
             return "within " + ", ".join(f"{name} {self.low:g}..{high:g}".strip() for name, high in pairs)
@@ -120,9 +126,9 @@ class Option:
 def option(default: Any, sentence: str = "", **declared: Any) -> Any:
     """Declares an option as a dataclass field: `lr: float = option(0.01, "Learning rate.", above=0, log=True)`.
 
-    default: a value, or a function without arguments that creates it. For the other arguments see `Option`. Options
-    after one with a `group` belong to the same group. If a subclass only changes a field's default (`lr: float = 0.1`),
-    it inherits the declaration.
+    `default` is the default value or a function without arguments that creates it; `declared` contains further
+    attributes of `Option`. A `group` also applies to the following options. A subclass that only changes the default of
+    a field (`lr: float = 0.1`) inherits the declaration.
     """
     metadata = {DECLARED: Option(sentence=sentence, **declared)}
     if callable(default):
@@ -131,15 +137,15 @@ def option(default: Any, sentence: str = "", **declared: Any) -> Any:
 
 
 def cached_by_class(function: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Caches a function of a class. Type checkers reject `functools.cache`: they consider such classes unhashable."""
+    """Caches a function whose argument is a class; type checkers reject `functools.cache` for such functions."""
     return functools.cache(function)
 
 
 @cached_by_class
 def options(cls: Any) -> dict[str, Option]:
-    """Returns the options of a configuration by name, in the order of its fields, each with its group.
+    """Returns the declarations of a configuration class by option name, in the order of its fields, with their groups.
 
-    A field without a declaration gets an empty one.
+    Fields without a declaration have an empty declaration.
     """
     listed: dict[str, Option] = {}
     group = ""
@@ -159,9 +165,9 @@ def _declared(cls: type, name: str) -> Option:
     return Option()
 
 
-@cached_by_class  # the evaluation of hints took most of the time of `replace`
+@cached_by_class  # evaluating type hints took most of the time of `replace`
 def types_of(cls: Any) -> dict[str, Any]:
-    """Returns the evaluated type of each field, by the field's name."""
+    """Returns the evaluated type hint of each field of a dataclass, by field name."""
     hints = typing.get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
@@ -169,17 +175,17 @@ def types_of(cls: Any) -> dict[str, Any]:
 def _read(kind: Any, value: Any, where: str) -> Any:
     origin = typing.get_origin(kind)
     if (dataclasses.is_dataclass(kind) or dict in (kind, origin)) and not isinstance(value, dict):
-        raise BadConfig(f"{where} takes a group of settings, not {value!r}")
+        raise BadConfig(f"{where} must be a group of settings, not {value!r}")
     if isinstance(kind, type) and issubclass(kind, Config):
         return kind.from_dict(value)
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
-            raise BadConfig(f"{where} takes a list, not {value!r}")
+            raise BadConfig(f"{where} must be a list, not {value!r}")
         inner = typing.get_args(kind)
         if len(inner) == 2 and inner[1] is Ellipsis:
             inner = (inner[0],) * len(value)
         if len(inner) != len(value):
-            raise BadConfig(f"{where} takes {len(inner)} values, not {len(value)}")
+            raise BadConfig(f"{where} must have {len(inner)} values, not {len(value)}")
         return tuple(_read(k, v, where) for k, v in zip(inner, value, strict=True))
     if origin in (types.UnionType, typing.Union):
         if value is None:
@@ -189,13 +195,13 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if kind in (int, float, str, bool) and type(value) is not kind:
-        raise BadConfig(f"{where} takes {kind.__name__}, not {value!r}")
+        raise BadConfig(f"{where} must be of type {kind.__name__}, not {value!r}")
     return value
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Base of all configurations; invalid options raise BadConfig. Overrides of `__post_init__` must call super's."""
+    """Base class of configurations. Its `__post_init__`, which overrides must call, raises BadConfig if invalid."""
 
     def __post_init__(self) -> None:
         for name, declared in options(type(self)).items():
@@ -211,18 +217,21 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Creates a configuration from the result of `to_dict`. Raises BadConfig for an unknown key or a bad value."""
+        """Creates a configuration from the result of `to_dict`. Raises BadConfig if a key or a value is invalid."""
         kinds = types_of(cls)
         unknown = sorted(set(values) - set(kinds))
         if unknown:
             raise BadConfig(f"{cls.__name__} has no {', '.join(unknown)}; it has: {', '.join(sorted(kinds))}")
         for name in CHANNELS:
             if isinstance(values.get(name), int) and values[name] > MOST_CHANNELS:
-                raise BadConfig(f"{name} is at most {MOST_CHANNELS}, not {values[name]}")
+                raise BadConfig(f"{name} must be at most {MOST_CHANNELS}, not {values[name]}")
         return cls(**{k: _read(kinds[k], v, f"{cls.__name__}.{k}") for k, v in values.items()})
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a changed copy; `medmix__size` or "medmix.size" changes a nested option. Raises BadConfig."""
+        """Returns a copy with changes; `medmix__size` or "medmix.size" changes an option of a nested configuration.
+
+        Raises BadConfig if an option is unknown or a value is invalid.
+        """
         values = self.to_dict()
         for key, value in changes.items():
             spot = values

@@ -1,7 +1,7 @@
-"""Files and folders that are either complete or absent: written in a private folder, flushed, then renamed.
+"""Files and folders that are always complete or absent: written in a private folder, flushed, then renamed.
 
-Each writer has a private folder, and each target has one writer at a time among the threads of all processes. A
-memory-mapped file is never changed or truncated; a new file with the same name replaces it.
+Each writer has a private folder, and each target has at most one writer at a time, across threads and processes. A
+memory-mapped file is never changed or truncated; a new file with the same name replaces the old one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch  # takes seconds to load, and is needed for tensors only
+    import torch  # loads for seconds, and is needed for tensors only
 
 T = TypeVar("T")
-MAKING = ".making-"  # prefix of the writers' private folders, which are next to their targets
+MAKING = ".making-"  # name prefix of the writers' private folders, which are created next to the targets
 POLL = 0.01  # seconds between two attempts to take a lock
 
 
@@ -31,9 +31,9 @@ class Busy(Exception):
 
 @contextlib.contextmanager
 def locked(path: Path | str, wait: bool = True) -> Iterator[Path]:
-    """Locks `path` against other threads and processes while the block runs; yields a private folder next to `path`.
+    """Locks `path` against other threads and processes during the block, and yields a private folder next to `path`.
 
-    The folder holds only the lock file at first. Raises Busy if the lock is taken and `wait` is False.
+    At first the folder contains only the lock file. Raises Busy if the lock is taken and `wait` is False.
     """
     path = Path(path)
     name = hashlib.sha256(path.name.casefold().encode()).hexdigest()[:16]
@@ -43,20 +43,20 @@ def locked(path: Path | str, wait: bool = True) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
-    """Yields a path at which to write a file or a folder, which replaces `path` in one step when the block ends.
+    """Yields a path for writing a file or folder, which replaces `path` in one step when the block ends.
 
-    Other files that the block writes next to it are moved next to `path`. If the block fails or writes nothing, nothing
-    changes. The yielded path has the name of `path`.
+    The yielded path has the same name as `path`. Other files that the block writes next to the yielded path are moved
+    next to `path`. If the block fails or writes nothing, nothing changes.
     """
     with locked(path) as work, _whole(Path(path), work) as draft:
         yield draft
 
 
 def built(path: Path, read: Callable[[], T | None], make: Callable[[Path], object]) -> T:
-    """Returns `read()`; if this is None or raises FileNotFoundError, `path` is first created by `make(draft_path)`.
+    """Returns `read()`. If this is None or raises FileNotFoundError, `make(draft_path)` first creates `path`.
 
-    If several threads or processes call this at the same time, one creates `path` and the others wait. Raises
-    FileNotFoundError if `read()` fails afterwards.
+    If several threads or processes call this function at the same time, one creates `path` and the others wait. Raises
+    FileNotFoundError if the new file cannot be read.
     """
     value = _if_there(read)
     if value is None:
@@ -90,7 +90,7 @@ def _whole(path: Path, work: Path) -> Iterator[Path]:
             if neighbour != draft:
                 os.replace(neighbour, path.with_name(neighbour.name))
         if draft.is_dir() and path.exists():
-            os.replace(path, draft.parent / ".old")  # files that are open stay readable
+            os.replace(path, draft.parent / ".old")  # open files stay readable
         if draft.exists():
             os.replace(draft, path)
         _flush(path.parent)
@@ -110,7 +110,7 @@ def _flush(path: Path) -> None:
 
 @contextlib.contextmanager
 def _alone(work: Path, wait: bool = True) -> Iterator[Path]:
-    """Locks a private folder, deletes what a killed writer left in it, and removes the folder in the end."""
+    """Locks a private folder, deletes the leftovers of a killed writer in it, and removes the folder at the end."""
     from filelock import FileLock, Timeout
 
     lock = work / "lock"
@@ -129,15 +129,15 @@ def _alone(work: Path, wait: bool = True) -> Iterator[Path]:
                 shutil.rmtree(leftover, ignore_errors=True)
         yield work
     finally:
-        with contextlib.suppress(OSError):  # Windows removes it when it is released
-            lock.unlink()  # while it is held: waiting writers see that it is gone, and create another
+        with contextlib.suppress(OSError):  # Windows removes the file when the lock is released
+            lock.unlink()  # before the lock is released, so that waiting writers create a new lock file
         file_lock.release()
-        with contextlib.suppress(OSError):  # the next writer is here already
+        with contextlib.suppress(OSError):  # the next writer already uses the folder
             work.rmdir()
 
 
 def sweep(folder: Path) -> list[str]:
-    """Removes unfinished files of killed writers below a folder, not those of active writers; returns their names."""
+    """Removes unfinished files of killed writers in a folder and its subfolders; returns the names of these files."""
     removed = []
     for work in [Path(root, name) for root, names, _ in os.walk(folder) for name in names if name.startswith(MAKING)]:
         leftovers = [inside.name for folder_left in work.glob("*/") for inside in folder_left.iterdir()]
@@ -147,7 +147,7 @@ def sweep(folder: Path) -> list[str]:
 
 
 def mapped(path: Path | str) -> np.ndarray:
-    """Memory-maps a .npy file, read-only. Opens it once, unlike `np.load`, which may see two versions of the file."""
+    """Memory-maps a .npy file, read-only. Opens the file once; `np.load` opens it twice and may mix two versions."""
     from numpy import memmap
     from numpy.lib import format
 
@@ -158,7 +158,7 @@ def mapped(path: Path | str) -> np.ndarray:
 
 
 def copy(source: Path | str, target: Path | str) -> None:
-    """Copies a file with its times and permissions; the copy is complete or absent."""
+    """Copies a file with its times and permissions; the copy is either complete or absent."""
     with replacing(target) as draft:
         shutil.copy2(source, draft)
 
@@ -175,7 +175,7 @@ def write_json(path: Path | str, value: object) -> None:
 
 
 def write_tensors(path: Path | str, tensors: dict[str, torch.Tensor]) -> None:
-    """Writes tensors of any device and memory format as a safetensors file, each as a contiguous copy."""
+    """Writes tensors from any device and in any memory format to a safetensors file, as contiguous copies."""
     from safetensors.torch import save as safetensors_bytes
 
     stored = {name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()}
@@ -187,7 +187,7 @@ def file_sha256(path: str | os.PathLike[str]) -> str:
     with open(path, "rb") as content:
         if hasattr(hashlib, "file_digest"):
             return hashlib.file_digest(content, "sha256").hexdigest()
-        digest = hashlib.sha256()  # Python 3.10
+        digest = hashlib.sha256()  # Python 3.10 has no file_digest
         while block := content.read(1 << 20):
             digest.update(block)
         return digest.hexdigest()

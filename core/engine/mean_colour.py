@@ -10,16 +10,16 @@ from typing_extensions import Self
 
 
 class MeanColour:
-    """A normal distribution of images' mean colours: mean (3,) and precision (3, 3), for levels from 0 to 255."""
+    """Normal distribution of mean colours with mean `(3,)` and precision matrix `(3, 3)`, for values from 0 to 255."""
 
     def __init__(self, mean: np.ndarray, precision: np.ndarray) -> None:
         self.mean, self.precision = np.asarray(mean, np.float64), np.asarray(precision, np.float64)
 
     @classmethod
     def fit(cls, images: np.ndarray, roi: np.ndarray | None = None) -> Self:
-        """Fits the distribution to normal images uint8 (N, S, S, 3). roi: uint8 (N, S, S), not 0 where pixels count.
+        """Fits the distribution to normal images uint8 `(N, S, S, 3)`, using only pixels inside the regions if given.
 
-        Raises ValueError for fewer than two images.
+        Regions of interest are uint8 `(N, S, S)`, nonzero inside. Raises ValueError for fewer than two images.
         """
         if len(images) < 2:
             raise ValueError("mean colours need at least two normal images")
@@ -28,7 +28,7 @@ class MeanColour:
         return cls(means.mean(0), np.linalg.inv(spread))
 
     def distances(self, images: np.ndarray, roi: np.ndarray | None = None) -> np.ndarray:
-        """Computes the Mahalanobis distance of each image's mean colour, float64 (N,); arguments as for `fit`."""
+        """Computes the Mahalanobis distance `(N,)` of each image's mean colour; the inputs are as for `fit`."""
         offset = _means(images, roi) - self.mean
         return np.asarray(np.sqrt(np.einsum("ni,ij,nj->n", offset, self.precision, offset)))
 
@@ -41,7 +41,6 @@ class MeanColour:
 
 
 def _means(images: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Computes the mean colours (N, 3), inside regions of interest where they are not empty."""
     regions = [None] * len(images) if roi is None else roi
     means = np.empty((len(images), 3))
     for i, (image, region) in enumerate(zip(images, regions, strict=True)):  # the images may be a memory map

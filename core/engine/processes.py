@@ -1,8 +1,8 @@
-"""The group of processes that `torchrun` starts for a pre-training; its first process decides for all of them.
+"""The group of processes that `torchrun` starts for one pre-training run; the first process decides for all of them.
 
 Without torchrun there is one process, and every function returns its input. All processes of a group call the same
-functions in the same order. If a process dies, its connections close, and the next exchange of the others fails; if one
-hangs, that happens after TIMEOUT.
+functions in the same order. If a process dies, its connections close, and the next exchange fails in all others; if a
+process hangs, the exchange fails after TIMEOUT.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import torch
 import torch.distributed as dist
 
 Result = TypeVar("Result")
-TIMEOUT = timedelta(minutes=10)  # longest wait for another process
+TIMEOUT = timedelta(minutes=10)  # longest wait for another process in an exchange
 
 
 def wanted() -> int:
-    """Returns the number of processes that torchrun started for this command; 1 without torchrun."""
+    """Returns the number of processes that torchrun started for this command, or 1 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def join(device: torch.device | str = "cpu") -> None:
-    """Joins the group that torchrun started; does nothing without torchrun or if this process has joined already."""
+    """Joins the group that torchrun started; does nothing without torchrun or if this process has already joined."""
     if wanted() > 1 and world() == 1:
         dist.init_process_group("cpu:gloo,cuda:nccl" if place(device).type == "cuda" else "gloo", timeout=TIMEOUT)
 
 
 def place(device: torch.device | str) -> torch.device:
-    """Returns this process's device: for CUDA and several processes a separate GPU, set as current CUDA device."""
+    """Returns this process's device: with CUDA and several processes, its own GPU, made the current device."""
     device = torch.device(device)
     if device.type == "cuda" and wanted() > 1:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
@@ -51,17 +51,17 @@ def world() -> int:
 
 
 def rank() -> int:
-    """Returns this process's number within the group, from 0."""
+    """Returns this process's number within the group, starting at 0."""
     return dist.get_rank() if world() > 1 else 0
 
 
 def is_first() -> bool:
-    """Returns whether this is the process that writes files and the database."""
+    """Returns whether this process is the first one, which writes files and the database."""
     return rank() == 0
 
 
 def from_first(value: Any = None) -> Any:
-    """Returns the first process's `value` in every process; also a barrier, at which each waits for the first."""
+    """Returns the first process's `value` in every process; all other processes wait for the first one."""
     if world() == 1:
         return value
     values = [value if is_first() else None]
@@ -70,7 +70,7 @@ def from_first(value: Any = None) -> Any:
 
 
 def first_before_others(work: Callable[[], Result]) -> Result:
-    """Returns the result of `work()`, which the first process runs before the others, so that they find its files."""
+    """Returns the result of `work()`. The first process runs it first, so that the others find the files it writes."""
     if not is_first():
         from_first()
     result = work()
@@ -80,7 +80,7 @@ def first_before_others(work: Callable[[], Result]) -> Result:
 
 
 def agreed(question: Callable[[], bool] | None) -> Callable[[], bool] | None:
-    """Wraps `question` so that only the first process calls it and all processes get the answer."""
+    """Wraps `question` so that only the first process calls it and all processes get the same answer."""
     if world() == 1:
         return question
     return lambda: bool(from_first(question is not None and question() if is_first() else None))

@@ -1,9 +1,9 @@
-"""Registries of interchangeable components: one file and one decorator add a member.
+"""Registries of interchangeable components: one file with one decorator adds a component.
 
     @DETECTORS.register("padim", title="PaDiM")
     class PaDiM(Detector): ...
 
-The list of members is computed (`DETECTORS.names()`), not maintained by hand.
+The list of names is computed (`DETECTORS.names()`), not maintained by hand.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Member = TypeVar("Member")
 
 
 class UnknownName(ValueError):
-    """Raised if a registry has no member of a name; the message lists the registered names."""
+    """Raised if no component has the requested name; the message lists the registered names."""
 
 
 @dataclass
 class Registry:
-    """A family of interchangeable components by name. All files of `package` are imported at the first look-up.
+    """Family of interchangeable components by name. The first look-up imports all files of `package`.
 
-    A member with several files is a folder that contains a file of the same name: igd/igd.py. A folder without such a
-    file has one member per file: comparators/panda.py.
+    A component with several files is a folder that contains a file of the same name, such as igd/igd.py. A folder
+    without such a file has one component per file, such as comparators/panda.py.
     """
 
     family: str
@@ -35,19 +35,19 @@ class Registry:
     _members: dict[str, Any] = field(default_factory=dict)
     _about: dict[str, dict[str, Any]] = field(default_factory=dict)
     _loaded: bool = False
-    _loading: set[int] = field(default_factory=set)  # threads
+    _loading: set[int] = field(default_factory=set)  # ids of the threads that are importing the package
 
     def register(self, name: str, **facts: Any) -> Callable[[Member], Member]:
-        """Returns a decorator that registers a member. facts: flags, and texts for users such as `title`, `section`.
+        """Returns a decorator that registers a component with `facts`: texts for users (`title`, `section`) and flags.
 
-        listed=False: `names()` skips the member, because it needs more inputs than others. compares=True: it can find
-        the normal patch that is most similar to the most abnormal one. own_network=True: it trains its own networks
-        from random weights and does not use the encoder.
+        The flag `listed=False` excludes the component from `names()`, because it needs more inputs than others.
+        `compares=True` means that the component can find the normal patch most similar to the most abnormal patch.
+        `own_network=True` means that it trains its own networks from random weights and does not use the encoder.
         """
 
         def add(member: Member) -> Member:
             if name in self._members and self._members[name] is not member:
-                raise ValueError(f"two members of {self.family} are called {name!r}")
+                raise ValueError(f"two components of the family {self.family!r} are called {name!r}: rename one")
             self._members[name] = member
             self._about[name] = facts
             return member
@@ -56,7 +56,7 @@ class Registry:
 
     def _load(self) -> None:
         thread = threading.get_ident()
-        if self._loaded or thread in self._loading:  # a file of the package may call this while it is imported
+        if self._loaded or thread in self._loading:  # a file of the package may call this during its import
             return
         self._loading.add(thread)
         try:
@@ -67,7 +67,7 @@ class Registry:
                 inside = {m.name for m in pkgutil.iter_modules(inner.__path__)} if module.ispkg else set()
                 for file in {module.name} if module.name in inside else inside:
                     importlib.import_module(f"{name}.{file}")
-            self._loaded = True  # only now: another thread also imports, and so waits for this one
+            self._loaded = True  # set last, so that other threads also import the package and wait for this one
         finally:
             self._loading.discard(thread)
 
@@ -78,11 +78,11 @@ class Registry:
         return self._members[name]
 
     def title(self, name: str) -> str:
-        """Returns the title of a member, or `name` if it has no title or is unknown."""
+        """Returns the title of a component, or `name` if the component has no title or is unknown."""
         return self.fact(name, "title", name)
 
     def fact(self, name: str, key: str, otherwise: Any = None) -> Any:
-        """Returns the fact `key` of a member as registered, or `otherwise` if the fact or the member is missing."""
+        """Returns the fact `key` with which a component was registered, or `otherwise` if there is none."""
         self._load()
         return self._about.get(name, {}).get(key, otherwise)
 

@@ -1,9 +1,9 @@
-"""The region of interest of an image, the tissue in view, found from its pixels.
+"""The region of interest of an image (the visible tissue), detected from the pixels.
 
-It excludes the black border around an octagonal or round field of view, a black picture-in-picture inset in a corner,
-and burned-in text. This matters: in hyperkvasir 98 % of the normal images and 55 % of those with polyps have the inset,
-so that a detector that uses the frame seems to find polyps. In doubt a pixel is inside: a lumen is as black as a
-border, and cutting off a lesion is worse than including a border.
+The region excludes the black border around an octagonal or round field of view, a black picture-in-picture inset in a
+corner, and burned-in text. This matters: in hyperkvasir, 98 % of the normal images but 55 % of the images with polyps
+have the inset, so a detector that looks at the frame seems to find polyps. Doubtful pixels are inside: a lumen is as
+black as a border, and cutting off a lesion is worse than including a border.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from statistics import median
 import cv2
 import numpy as np
 
-WORKING_SIDE = 288  # the search runs at this short side; every length below is in pixels of it
-BLACK = 16  # largest value of a border's brightest channel: 0 to 5 measured on three sets, more near edges due to JPEG
+WORKING_SIDE = 288  # shorter side of the resized image in which regions are detected; lengths below are in its pixels
+BLACK = 16  # largest channel value of a border: 0 to 5 measured on three data sets, more near edges due to JPEG
 GLYPH = (4, 14)  # smallest and largest height of a line of burned-in text
-EVEN = 0.7  # least brightness of the darkest letter of a line, relative to the brightest
-TINT = 30  # largest median difference of a short line's channels, grey levels; a glint has the colour of its tissue
-ROUGH, SMOOTH = 22, 8  # most fine detail around a line of text, and around one of fewer than four letters, grey levels
+EVEN = 0.7  # smallest brightness of the darkest letter of a line, relative to the brightest letter
+TINT = 30  # largest median channel difference in a short line, grey levels; glints have the colour of the tissue
+ROUGH, SMOOTH = 22, 8  # most fine detail around a line of text, and around fewer than four letters, grey levels
 FRAME = 44  # largest value of the dark grey frame (15 to 40) that some insets have
 RIM = 5  # largest distance of an inset from the edge of the image
-SMALLEST_VIEW = 0.2  # share of the image; a smaller field of view is considered an error
+SMALLEST_VIEW = 0.2  # fraction of the image below which a field of view is considered a detection error
 
 
 def find_roi(image: np.ndarray) -> np.ndarray:
-    """Returns the region of interest of an image uint8 (H, W, 3) or (H, W): uint8 (H, W), 1 inside, 0 outside.
+    """Returns the region of interest of an image as uint8 `(H, W)`, 1 inside and 0 outside.
 
-    The region is never empty: if nothing else is found, it is the whole image. Raises ValueError for other types.
+    The image must be uint8 `(H, W, 3)` or `(H, W)`; other arrays raise ValueError. The region is never empty: if
+    nothing is detected, it is the entire image.
     """
     if image.dtype != np.uint8 or image.ndim not in (2, 3):
         raise ValueError(f"find_roi needs a uint8 image (H, W, 3) or (H, W), not {image.dtype} {image.shape}")
@@ -36,7 +37,7 @@ def find_roi(image: np.ndarray) -> np.ndarray:
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     small = image if scale == 1 else cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else 1)
     small = small if small.ndim == 3 else np.repeat(small[..., None], 3, 2)
-    red, green, blue = cv2.split(small)  # OpenCV's maximum is thirty times as fast as NumPy's over so short an axis
+    red, green, blue = cv2.split(small)  # OpenCV's maximum over three channels is thirty times as fast as NumPy's
     bright = cv2.max(cv2.max(red, green), blue)
     text = find_text(small)
     view = field_of_view(np.where(text, 0, bright).astype(np.uint8))
@@ -49,10 +50,10 @@ def find_roi(image: np.ndarray) -> np.ndarray:
 
 
 def field_of_view(bright: np.ndarray) -> np.ndarray:
-    """Returns the field of view, uint8 (h, w), 1 inside: the convex hull of all pixels except the black border.
+    """Returns the field of view, uint8 `(h, w)`, 1 inside: the convex hull of all pixels except the black border.
 
-    bright: uint8 (h, w), the maximum over the channels. Every common field of view (octagon, circle, rectangle) is
-    convex, so the hull includes a dark lumen at the border. An opening first removes text and icons on the border.
+    `bright`, uint8 `(h, w)`, is the maximum over the channels. All common fields of view (octagon, circle, rectangle)
+    are convex, so the hull includes a dark lumen at the border. An opening first removes text and icons on the border.
     """
     lit = (cv2.medianBlur(bright, 3) > BLACK).astype(np.uint8)
     if lit.all():
@@ -64,9 +65,9 @@ def field_of_view(bright: np.ndarray) -> np.ndarray:
     area = stats[1:, cv2.CC_STAT_AREA]
     keep = np.concatenate(([0], area >= 0.02 * area.max())).astype(np.uint8)
     view_mask = keep[labels]
-    # The opening rounds off corners, so lit pixels next to the result are added back.
+    # The opening rounds off corners, so lit pixels next to the opened mask are added back.
     view_mask = np.asarray(cv2.dilate(view_mask, np.ones((5, 5), np.uint8)), np.uint8) & lit
-    rows = np.flatnonzero(view_mask.any(1))  # the two ends of each row have the same hull
+    rows = np.flatnonzero(view_mask.any(1))  # the two end points of each row suffice for the hull
     first, last = view_mask[rows].argmax(1), view_mask.shape[1] - 1 - view_mask[rows, ::-1].argmax(1)
     points = np.stack([np.concatenate([first, last]), np.concatenate([rows, rows])], 1).astype(np.int32)
     view = np.zeros_like(bright)
@@ -77,11 +78,11 @@ def field_of_view(bright: np.ndarray) -> np.ndarray:
 
 
 def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """Returns the black rectangles in the corners of an image: (top, bottom, left, right), ends excluded."""
+    """Returns the black rectangles in the corners of an image as (top, bottom, left, right), with exclusive ends."""
     regions = []
     height, width = bright.shape
     view_mask = view > 0
-    # Pixels outside the view are excluded already, so they may belong to a rectangle in any case.
+    # Pixels outside the view are already excluded, so they may belong to a rectangle.
     lit = [mask for mask in ((bright > level) & view_mask for level in (BLACK, FRAME)) if not mask.all()]
     for down in (False, True):
         for mirrored in (False, True):
@@ -99,23 +100,23 @@ def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, in
 def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
     """Returns (height, width) of the black rectangle in the upper left corner, or (0, 0).
 
-    It is the largest one whose two inner sides border on lit pixels: the sides of an inset are straight and sharp,
-    those of a lumen are not. Lit pixels less than RIM from the edge of the image do not count.
+    It is the largest rectangle with lit pixels along its two inner sides, because insets have straight, sharp sides and
+    a lumen does not. Lit pixels less than RIM from the edge of the image are ignored.
     """
     height, width = lit.shape
     first = lit[:, RIM:].argmax(1) + RIM  # first lit column of each row
     first[:RIM] = width
     first[~lit[np.arange(height), np.minimum(first, width - 1)]] = width
     reach = np.minimum.accumulate(first)  # width of the black rectangle that is y + 1 rows high
-    steps = np.flatnonzero(np.diff(reach, append=0))  # rows after which it must get narrower
+    steps = np.flatnonzero(np.diff(reach, append=0))  # rows after which the rectangle must become narrower
     best, best_area = (0, 0), 0
     for y in steps:
         h, w = int(y) + 1, int(reach[y])
         if h < 0.1 * height or w < 0.1 * width or h * w <= best_area or h * w > 0.35 * height * width:
             continue
-        if np.count_nonzero(view[:h, :w]) < 0.1 * h * w:  # it is outside the field of view already
+        if np.count_nonzero(view[:h, :w]) < 0.1 * h * w:  # the rectangle is already outside the field of view
             continue
-        beyond = slice(w + 2, w + 5), slice(h + 2, h + 5)  # two pixels off: JPEG smears the edge
+        beyond = slice(w + 2, w + 5), slice(h + 2, h + 5)  # two pixels off, because JPEG blurs the edge
         right = np.count_nonzero(lit[RIM:h, beyond[0]]), np.count_nonzero(view[:h, beyond[0]])
         below = np.count_nonzero(lit[beyond[1], RIM:w]), np.count_nonzero(view[beyond[1], :w])
         sides = [bordering / all_of_it for bordering, all_of_it in (right, below) if all_of_it]
@@ -125,9 +126,9 @@ def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
 
 
 def find_text(image: np.ndarray) -> np.ndarray:
-    """Returns a mask of burned-in text in an image uint8 (h, w, 3): bool (h, w), True in a box around each line.
+    """Returns a mask of burned-in text in an image uint8 `(h, w, 3)`: bool `(h, w)`, True in a box around each line.
 
-    Letters are thin, equally bright, on one baseline and a smooth background; fewer than four must also be white.
+    Letters are thin, equally bright, on one baseline and a smooth background; one to three letters must also be white.
     Specular highlights and speckle are bright but crowded, and a bright rim is long but lacks the strokes of letters.
     """
     red, green, blue = cv2.split(image)
@@ -141,7 +142,7 @@ def find_text(image: np.ndarray) -> np.ndarray:
     lines = []
     for line in _lines(stats):
         width, height = stats[line[0], [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]]
-        if len(line) == 1 and width < 1.2 * height:  # one letter, as `_letters` counts them
+        if len(line) == 1 and width < 1.2 * height:  # a single letter according to `_letters`
             continue
         boxes = [_box(stats[i]) for i in line]
         letters = [labels[box] == i for i, box in zip(line, boxes, strict=True)]
@@ -160,7 +161,7 @@ def find_text(image: np.ndarray) -> np.ndarray:
         top, left = (min(box[axis].start for box in boxes) for axis in (0, 1))
         bottom, right = (max(box[axis].stop for box in boxes) for axis in (0, 1))
         lines.append((ROUGH if count >= 4 else SMOOTH, top, bottom, left, right))
-    elsewhere = np.ones(text.shape, np.uint8)  # pixels outside all lines, so that one line is no detail around another
+    elsewhere = np.ones(text.shape, np.uint8)  # pixels outside all lines, which must not count as detail
     for _, top, bottom, left, right in lines:
         elsewhere[max(0, top - 2) : bottom + 2, max(0, left - 2) : right + 2] = 0
     detail = thin * elsewhere
@@ -178,12 +179,12 @@ def _box(stats: np.ndarray) -> tuple[slice, slice]:
 
 
 def _lines(stats: np.ndarray) -> list[list[int]]:
-    """Finds components that stand in a row on a common baseline; returns their numbers, line by line."""
+    """Groups components that form a line on a common baseline; returns the component numbers of each line."""
     heights = stats[:, cv2.CC_STAT_HEIGHT]
     fits = (heights >= GLYPH[0]) & (heights <= GLYPH[1]) & (stats[:, cv2.CC_STAT_WIDTH] <= 9 * heights)
     numbers = np.flatnonzero(fits[1:]) + 1  # 0 is the background
     lines: list[list[int]] = []
-    latest: dict[int, list[int]] = {}  # the line that was continued last, by the baseline of its last letter
+    latest: dict[int, list[int]] = {}  # the line that was extended last, by the baseline of its last letter
     for i in numbers[np.argsort(stats[numbers, cv2.CC_STAT_LEFT], kind="stable")]:
         left, top, _, tall = (int(v) for v in stats[i, :4])
         foot = top + tall
@@ -202,7 +203,7 @@ def _lines(stats: np.ndarray) -> list[list[int]]:
 
 
 def _letters(component: np.ndarray) -> int:
-    """Estimates the number of letters in a component bool (h, w): width / (0.8 height), at most its strokes."""
+    """Estimates the number of letters in a component bool `(h, w)`: width / (0.8 height), but at most its strokes."""
     height, width = component.shape
     middle = component[height // 4 : height - height // 4].astype(np.int8)
     strokes = median((np.count_nonzero(middle[:, 1:] > middle[:, :-1], axis=1) + middle[:, 0]).tolist())

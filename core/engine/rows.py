@@ -7,11 +7,11 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-AT_ONCE = 2**25  # bytes of scattered rows that are copied into memory; larger ones are read on demand
+AT_ONCE = 2**25  # bytes of non-adjacent rows that are copied into memory; more are read on demand
 
 
 class Rows(Protocol):
-    """An array, or an object whose rows are read by a slice or an array of indices."""
+    """An array, or an object whose rows are read with a slice or an array of indices."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -22,7 +22,7 @@ class Rows(Protocol):
 
 
 class _Read:
-    """Rows that are read on demand; `np.asarray` reads all of them."""
+    """Base class of rows that are read on demand; `np.asarray` reads all of them."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -42,7 +42,7 @@ class _Read:
 
 
 class Some(_Read):
-    """The rows `index` (n,) of `rows`, read on demand."""
+    """The rows of `rows` at the indices `index` `(n,)`, read on demand."""
 
     def __init__(self, rows: Rows, index: np.ndarray) -> None:
         self._rows, self._index = rows, index
@@ -54,7 +54,7 @@ class Some(_Read):
 
 
 class Joined(_Read):
-    """A concatenation of arrays (n_i, ...) of one type, read by an index, a slice or an array of indices.
+    """Concatenation of arrays `(n_i, ...)` of one type, read with an index, a slice or an array of indices.
 
     Several rows are read as a copy, a single row as a view.
     """
@@ -66,7 +66,7 @@ class Joined(_Read):
         self.dtype = self.parts[0].dtype
 
     def __getitem__(self, index: Any, /) -> np.ndarray:
-        rows = np.arange(len(self))[index]  # also turns negative numbers and masks into row numbers; raises IndexError
+        rows = np.arange(len(self))[index]  # also converts negative indices and masks to row numbers; raises IndexError
         array_numbers = np.searchsorted(self.ends, rows, side="right")
         if rows.ndim == 0:
             return np.asarray(self.parts[array_numbers][rows - self._start(int(array_numbers))])
@@ -76,7 +76,7 @@ class Joined(_Read):
         return out
 
     def within(self, start: int, stop: int) -> np.ndarray | None:
-        """Returns the rows start to stop as a view if they are all in one array, else None."""
+        """Returns the rows `start` to `stop` as a view if they are all in one array, otherwise None."""
         number = int(np.searchsorted(self.ends, start, side="right"))
         first = self._start(number)
         return self.parts[number][start - first : stop - first] if stop <= self.ends[number] else None
@@ -86,7 +86,7 @@ class Joined(_Read):
 
 
 class Resized(_Read):
-    """Images (N, S, S, 3) or regions (N, S, S), uint8, that are shrunk when they are read; see `resized`."""
+    """Images `(N, S, S, 3)` or regions `(N, S, S)`, uint8, that are shrunk when read; see `resized`."""
 
     def __init__(self, rows: Rows, side: int) -> None:
         self._rows, self._side = rows, side
@@ -94,7 +94,7 @@ class Resized(_Read):
         self.dtype = np.dtype(np.uint8)
 
     def __getitem__(self, index: Any, /) -> np.ndarray:
-        import cv2  # here, as other rows do not need OpenCV
+        import cv2  # imported here because other rows do not need OpenCV
 
         rows = np.asarray(self._rows[index])
         several = rows.ndim == len(self.shape)
@@ -105,18 +105,18 @@ class Resized(_Read):
 
 
 def resized(rows: np.ndarray, side: int) -> np.ndarray:
-    """Returns images (N, S, S, 3) or regions (N, S, S), uint8, shrunk to `side` pixels, or `rows` if S <= `side`.
+    """Shrinks uint8 images `(N, S, S, 3)` or regions `(N, S, S)` to side length `side`; smaller ones are unchanged.
 
-    Each pixel is the mean of the pixels that it covers. Rows are shrunk on demand, when the result is indexed.
+    Each new pixel is the mean of the pixels that it covers. Rows are shrunk when the result is indexed.
     """
     return rows if rows.shape[1] <= side else cast(np.ndarray, Resized(rows, side))
 
 
 def rows_of(array: Rows, index: np.ndarray) -> np.ndarray:
-    """Returns array[index], index (n,) of integers, without a large copy in memory.
+    """Returns `array[index]` for an array of integers `(n,)`, without a large copy in memory.
 
-    Adjacent rows of one file are a view. Other rows are copied up to AT_ONCE bytes; above that limit a `Some` is
-    returned, which reads rows on demand.
+    Adjacent rows of one file are returned as a view. Other rows are copied if they take at most AT_ONCE bytes; larger
+    selections are returned as `Some`, which reads rows on demand.
     """
     if len(index) and index[-1] - index[0] + 1 == len(index) and (np.diff(index) == 1).all():
         first, stop = int(index[0]), int(index[-1]) + 1

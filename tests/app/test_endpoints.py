@@ -257,7 +257,7 @@ def test_tools_of_an_mcp_client_are_the_same_and_obey_the_same_permissions(progr
     sessions.set_blind(store, STUDY, True, "root")
     try:
         _, told = asked_by_mcp(served, tokens["ann"], calls)
-        assert told[1][0] and "read blind" in told[1][1]  # a score of an image of one's own would be one of the study's
+        assert told[1][0] and "reading a study blind" in told[1][1]
         rows = client(served, tokens["ann"]).predict(STUDY, run=run, api_name="/worklist")["rows"]
         unread = [row for row in rows if not row["decision"]]
         assert len(unread) >= 3 and all(row.get("percentile") is row.get("label") is None for row in unread)

@@ -49,7 +49,7 @@ def test_what_is_dropped_into_a_watched_folder_joins_the_open_worklist(page, man
     form.get_by_label("Folder on this machine").fill(str(base / "nowhere"))
     form.get_by_role("button", name="Watch", exact=True).click()
     page.locator(".toast.bad").wait_for()
-    assert "make it first" in page.locator(".toast.bad").inner_text()
+    assert "create it first" in page.locator(".toast.bad").inner_text()
     form.get_by_label("Folder on this machine").fill(str(base / "inbox"))
     form.get_by_role("button", name="Watch", exact=True).click()
     form.get_by_role("button", name="Stop watching").wait_for()

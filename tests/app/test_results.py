@@ -192,7 +192,7 @@ def test_the_operating_point_is_dragged_and_the_flags_of_the_list_follow(page, p
     page.mouse.move(curve["x"] + curve["width"] * 0.95, curve["y"] + curve["height"] * 0.05, steps=4)
     assert page.locator(".rs-said").inner_text() == "Sensitivity 100.0 %, specificity 0.0 %"
     page.mouse.up()
-    page.get_by_text("set to a chosen score, with the labels in sight").first.wait_for()
+    page.get_by_text("set to a chosen score, with the labels visible").first.wait_for()
     found = asked(page_url, run)
     assert found["chosen"]["source"] == "dragged" and found["labels"]["sensitivity"]["value"] == 1
     (unflagged,) = scored[1].columns(
@@ -202,11 +202,11 @@ def test_the_operating_point_is_dragged_and_the_flags_of_the_list_follow(page, p
     )
     assert len(unflagged) == 0
     page.get_by_role("button", name="Fit to readers").click()
-    page.get_by_text("Readers have to call some cases normal").wait_for()
+    page.get_by_text("Readers must call some cases normal").wait_for()
     page.get_by_role("button", name="Reset").click()
     page.get_by_text("In effect: the 95th percentile").wait_for()
     page.get_by_text("1 earlier operating point").click()
-    page.get_by_text("set to a chosen score, with the labels in sight, above a score of").wait_for()
+    page.get_by_text("set to a chosen score, with the labels visible, above a score of").wait_for()
     assert asked(page_url, run)["labels"]["specificity"]["value"] > 0
     kinds = [e["kind"] for e in scored[1].query("SELECT kind FROM events WHERE kind = 'operating-point'")]
     assert len(kinds) == 2

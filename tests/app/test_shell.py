@@ -120,7 +120,7 @@ def test_sign_in_and_out(shared, browser):
     page.get_by_label("Name").fill("Ada")
     page.get_by_label("Password").fill("a wrong password")
     page.get_by_role("button", name="Sign in").click()
-    assert "do not belong together" in page.get_by_role("alert").inner_text()
+    assert "name or the password is wrong" in page.get_by_role("alert").inner_text()
     page.get_by_label("Name").fill("Ada")
     page.get_by_label("Password").fill("a long password")
     page.get_by_role("button", name="Sign in").click()

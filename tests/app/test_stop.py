@@ -60,7 +60,7 @@ def test_it_says_what_goes_on_and_how_to_stop_it(at_work, name):
     assert served.process.wait(20) == 0
     last = served.log.read_text().splitlines()[-1]
     assert last.startswith(f"Job {job} (pretrain, ") and last.endswith(
-        "goes on without the page; `jobs stop` pauses all."
+        "continues without the page; `jobs stop` pauses all."
     )
     assert jobs.get_job(opened, job)["status"] == "running"
 

@@ -274,7 +274,7 @@ class Weights(User):
         try:
             first_weights.add(self.store, self.file, "root", licence="MIT")
         except ValueError as error:
-            assert "on the list already" in str(error)
+            assert "already on the list" in str(error)
         return first_weights.noted(self.store, self.file.name)["sha256"]
 
 

@@ -1,8 +1,9 @@
-"""Colour jitter as one affine map of RGB per image (brightness, contrast, saturation and hue, or grey), and noise.
+"""Colour jitter as one affine map of RGB for each image (brightness, contrast, saturation and hue, or grey), and noise.
 
-Each of the four changes is affine in the colour, so together they are one 3 x 3 matrix and an offset: one pass over the
-pixels. Two things differ from torchvision's ColorJitter: values are clamped once at the end, not after each change, and
-hue rotates the colour about the grey axis (in YIQ, as TensorFlow's first `adjust_hue`) rather than in HSV.
+Each of the four changes is affine in the colour, so that together they are one 3 x 3 matrix and an offset: one pass
+over the pixels. Two things differ from torchvision's ColorJitter: values are clamped once at the end, not after each
+change, and hue rotates the colour about the grey axis (in YIQ, as in TensorFlow's first `adjust_hue`) rather than in
+HSV.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from core.engine.tensors import constant
 LUMA = (0.299, 0.587, 0.114)
 _YIQ = torch.tensor([LUMA, (0.595716, -0.274453, -0.321263), (0.211456, -0.522591, 0.311135)], dtype=torch.float64)
 _TURNS = torch.tensor([[1, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 0, 0, 0, 1], [0, 0, 0, 0, 0, -1, 0, 1, 0]]).double()
-# Matrices from RGB to its grey part, its chroma and its chroma rotated by 90 degrees, flattened: (3, 3 * 3).
+# Matrices from RGB to the grey part, the chroma and the chroma rotated by 90 degrees, flattened: (3, 3 * 3).
 _BASES = tuple((torch.linalg.inv(_YIQ) @ _TURNS.view(3, 3, 3) @ _YIQ).flatten().tolist())
 PLAIN = np.array([1, 1, 1, 0], np.float32)  # factors that change nothing
 SATURATION = 2  # index of the saturation among the factors
 
 
 def jitter_factors(u: np.ndarray, strength: tuple[float, float, float, float]) -> np.ndarray:
-    """Converts uniform draws u (..., 4) in [0, 1) to the factors (..., 4) of a colour jitter.
+    """Converts uniform draws u `(..., 4)` in [0, 1) to the factors `(..., 4)` of a colour jitter.
 
-    Brightness, contrast and saturation lie in 1 +- strength, but not below 0; hue lies in +- strength, in full turns.
+    Brightness, contrast and saturation lie in 1 +- strength, but not below 0. Hue lies in +- strength, in full turns.
     """
     factors: np.ndarray = PLAIN + (2 * u - 1) * np.array(strength, np.float32)
     factors[..., :3] = factors[..., :3].clip(0)
@@ -35,11 +36,14 @@ def jitter_factors(u: np.ndarray, strength: tuple[float, float, float, float]) -
 
 
 def colour_map(factors: Tensor, grey: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Computes a jitter as matrices M (L, 3, 3) and shares p (L,): x' = M x + p m, where m is the mean colour's grey.
+    """Computes a colour jitter x' = M x + p m as matrices M `(L, 3, 3)` and weights p `(L,)`.
 
-    factors (L, 4): brightness, contrast, saturation, hue; a saturation of 0 gives grey. grey: bool (L,), images to make
-    grey whatever their factors. Contrast is scaled around the grey of the mean colour, as in torchvision. The
-    order of the four has no effect: hue and saturation do not change grey, and brightness scales all channels alike.
+    Here m is the grey value of the mean colour, around which contrast is scaled, as in torchvision. The order of the
+    four changes has no effect, because hue and saturation do not change grey, and brightness scales all channels alike.
+
+    Args:
+        factors: Brightness, contrast, saturation and hue `(L, 4)`; a saturation of 0 gives grey.
+        grey: Images to make grey whatever their factors, bool `(L,)`, or None.
     """
     bright, contrast, saturation, hue = factors.unbind(1)
     gain, angle = bright * contrast, 2 * math.pi * hue
@@ -50,24 +54,22 @@ def colour_map(factors: Tensor, grey: Tensor | None = None) -> tuple[Tensor, Ten
 
 
 def apply_colour(x: Tensor, matrix: Tensor, share: Tensor, means: Tensor) -> Tensor:
-    """Applies colour maps, see `colour_map`, to x (L, 3, H, W) with mean colours `means` (L, 3), without clamping."""
+    """Applies the matrices M and weights p (`share`) of `colour_map` to images x `(L, 3, H, W)`, without clamping.
+
+    `means` `(L, 3)` holds the mean colour of each image.
+    """
     offset = share * (means @ constant(LUMA, x.device, x.dtype))
     return torch.baddbmm(offset.view(-1, 1, 1), matrix, x.flatten(2)).view_as(x)
 
 
 def grey_images(x: Tensor) -> Tensor:
-    """Returns whether each image of x (B, 3, S, S) has three equal channels in every pixel: bool (B,)."""
-    if x.device.type == "cpu":  # a few pixels are enough to see that most images have a colour
+    """Returns whether the three channels of each image `(B, 3, S, S)` are equal in every pixel, bool `(B,)`."""
+    if x.device.type == "cpu":  # a few pixels are enough to exclude most colour images
         few = x[:, :, ::16, ::16]
         grey = ((few[:, 0] == few[:, 1]) & (few[:, 0] == few[:, 2])).flatten(1).all(1)
         if not grey.any():
             return grey
     return ((x[:, 0] == x[:, 1]) & (x[:, 0] == x[:, 2])).flatten(1).all(1)
-
-
-# Noise that depends only on a seed and a position: the same on every device, in every batch and chunk.
-#
-# A torch generator on a GPU draws other numbers than one on the CPU; this hashes integers instead.
 
 
 _LOW = 0xFFFFFFFF
@@ -82,15 +84,20 @@ def mix(v: Tensor) -> Tensor:
 
 
 def hashed_normal(seed: Tensor, rows: Tensor, cols: Tensor, channels: int = 3) -> Tensor:
-    """Computes standard normal noise (L, channels, H, W) that depends on seeds and pixel positions only.
+    """Computes standard normal noise `(L, channels, H, W)` that depends only on seeds and pixel positions.
 
-    seed: int64 (L,) in [0, 2^31). rows: int64 (L, H). cols: int64 (L, W). Positions may be negative.
+    Integers are hashed, because torch's generators draw other numbers on a GPU than on a CPU.
+
+    Args:
+        seed: Seed of each image, int64 `(L,)` in [0, 2^31).
+        rows: Rows of the pixels, int64 `(L, H)`; they may be negative.
+        cols: Columns of the pixels, int64 `(L, W)`; they may be negative.
     """
     channel = torch.arange(channels, device=seed.device)
     key = mix(seed[:, None] * 0x9E3779B1 + channel[None] + 1)[:, :, None, None]
     hashed = mix((rows[:, :, None] & 0xFFFF) * 0x10000 + (cols[:, None, :] & 0xFFFF))[:, None]
     first = mix(key ^ hashed)
     second = mix(first + 0x68E31DA4)
-    # Box-Muller; the first is kept off zero
+    # Box-Muller transform; the offset of 0.5 avoids log(0).
     radius = torch.sqrt(-2 * torch.log((first.to(torch.float32) + 0.5) * 2.0**-32))
     return radius * torch.cos(second.to(torch.float32) * (2 * math.pi * 2.0**-32))

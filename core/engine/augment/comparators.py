@@ -1,4 +1,4 @@
-"""Strong augmentations that the paper compares MedMix with (Fig. ablation_transformation)."""
+"""Strong augmentations that the paper compares with MedMix (Fig. ablation_transformation)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CutMixConfig(Config):
 
     k: int = strong_classes()
     area: tuple[float, float] = spread(
-        (0.05, 0.5), "Share of the image that n boxes together replace (CutMix's 1 - lambda).", 0.001, 1
+        (0.05, 0.5), "Fraction of the image that the n boxes replace together (CutMix's 1 - lambda).", 0.001, 1
     )
 
 
@@ -35,7 +35,7 @@ class CutMix(Strong):
     config: CutMixConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Replaces n boxes in each image by the same regions of another image of the batch (of itself if B = 1)."""
+        """Replaces n boxes in each image by the same regions of another image of the batch."""
         counts = self.counts(n, x)
         b, side = len(x), x.shape[-1]
         u = torch.rand(b, self.k, 2, generator=generator)
@@ -55,21 +55,18 @@ class CutMix(Strong):
 
 
 def _filled(mixed: Mixed, roi: Tensor | None) -> Tensor:
-    """Marks the pixels in the boxes of each image and in its region of interest: bool (B, S, S)."""
+    """Returns a mask of the pixels in the boxes of each image and in its region of interest, bool `(B, S, S)`."""
     inside = fill(mixed.boxes, mixed.images.shape[-1])
     return inside if roi is None else inside & (to_device(roi, inside.device) > 0)
 
 
-# Cutout as the strong augmentation (DeVries and Taylor 2017; compared in Fig. ablation_transformation).
-
-
 @dataclass(frozen=True)
 class CutoutConfig(Config):
-    """Options of the Cutout augmentation."""
+    """Options of the Cutout augmentation (DeVries and Taylor 2017)."""
 
     k: int = strong_classes()
-    size: tuple[float, float] = spread((0.15, 0.3), "Side of a hole, relative to the image's.", 0.01, 1)
-    fill: str = option("mean", "mean: the image's mean colour.", choices=("mean", "black", "grey"))
+    size: tuple[float, float] = spread((0.15, 0.3), "Side of a hole, relative to the image's side.", 0.01, 1)
+    fill: str = option("mean", "mean is the image's mean colour.", choices=("mean", "black", "grey"))
 
 
 @STRONG.register("cutout", title="Cutout", section="Fig. ablation_transformation")
@@ -78,7 +75,7 @@ class Cutout(Strong):
     config: CutoutConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Fills n square holes, which do not overlap, in each image with one colour, for class A_n."""
+        """Fills n square holes in each image, which do not overlap, with one colour."""
         counts = self.counts(n, x)
         side = x.shape[-1]
         lengths = sides(torch.rand(len(x), self.k, 2, generator=generator).numpy(), self.config.size, 1.0, side)
@@ -94,10 +91,7 @@ class Cutout(Strong):
         return mixed
 
 
-# Gaussian noise as the strong augmentation (compared in Fig. ablation_transformation).
-
-
-_CHUNK = {"cpu": 4}
+_CHUNK = {"cpu": 4}  # number of images processed at once
 
 
 @dataclass(frozen=True)
@@ -106,7 +100,7 @@ class NoiseConfig(Config):
 
     k: int = strong_classes()
     sigma: float = option(
-        0.06, "Standard deviation in A_1, for pixels from 0 to 1; A_n has n times as much.", above=0, high=1
+        0.06, "Standard deviation in A_1, for pixels from 0 to 1. In A_n it is n times as large.", above=0, high=1
     )
 
 
@@ -136,15 +130,12 @@ class Noise(Strong):
         return mixed
 
 
-# Permutation of tiles as the strong augmentation (as in CCD; compared in Fig. ablation_transformation).
-
-
 @dataclass(frozen=True)
 class PermutationConfig(Config):
-    """Options of the permutation augmentation, in which each class has a fixed order of tiles."""
+    """Options of the permutation augmentation, in which each class has a fixed order of tiles (as in CCD)."""
 
     k: int = strong_classes()
-    tiles: int = option(2, "The image is cut into tiles x tiles.", low=2, high=3)
+    tiles: int = option(2, "Number of rows and of columns of tiles.", low=2, high=3)
 
 
 @STRONG.register("permutation", title="Permutation", section="Fig. ablation_transformation")
@@ -155,7 +146,7 @@ class Permutation(Strong):
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """Rearranges the tiles of each image in the fixed order of its class, without random draws.
 
-        Rows and columns beyond the last multiple of `tiles` are not changed.
+        Rows and columns of pixels beyond the last multiple of `tiles` are not changed.
         """
         counts = self.counts(n, x)
         g = self.config.tiles
@@ -172,23 +163,20 @@ class Permutation(Strong):
 
 
 def permutations(items: int, count: int) -> list[tuple[int, ...]]:
-    """Returns `count` permutations: the identity, then always the one farthest (Hamming distance) from all before."""
+    """Returns `count` permutations: the identity, then each time the farthest (Hamming distance) from all before."""
     chosen = [tuple(range(items))]
-    # nine tiles have 362,880 permutations; every 89th is plenty to choose from
+    # Nine tiles have 362,880 permutations; every 89th of them gives enough choice.
     among = list(itertools.islice(itertools.permutations(range(items)), 1, None, 89 if items > 4 else 1))
     while len(chosen) < count:
         chosen.append(max(among, key=lambda p: min(sum(a != b for a, b in zip(p, q, strict=True)) for q in chosen)))
     return chosen
 
 
-# Rotation as the strong augmentation (Golan and El-Yaniv 2018; compared in Fig. ablation_transformation).
-
-
 @dataclass(frozen=True)
 class RotationConfig(Config):
-    """Options of the rotation augmentation."""
+    """Options of the rotation augmentation (Golan and El-Yaniv 2018)."""
 
-    k: int = strong_classes("A_n is rotated by n x 360 / (k + 1) degrees anticlockwise; for k = 3 by quarter turns.")
+    k: int = strong_classes("A_n is rotated anticlockwise by n x 360 / (k + 1) degrees: for k = 3, by quarter turns.")
 
 
 @STRONG.register("rotation", title="Rotation", section="Fig. ablation_transformation")
@@ -210,7 +198,7 @@ class Rotation(Strong):
 
 
 def turned(x: Tensor, turns: float) -> Tensor:
-    """Rotates images x (B, 3, S, S) anticlockwise by `turns` full turns."""
+    """Rotates images `(B, 3, S, S)` anticlockwise by `turns` full turns."""
     quarters = turns * 4
     if quarters == round(quarters):
         return torch.rot90(x, round(quarters), (2, 3))

@@ -1,8 +1,8 @@
-"""Options and presets of MedMix and of the weak views; does not import torch, so that forms and flags load quickly.
+"""Options and presets of MedMix and of the weak views. This module does not import torch, so that forms load quickly.
 
 The paper describes MedMix (Sec. MedMix, implementation details) but gives no sizes or strengths; in all presets,
-`paper` included, they were chosen by eye on real images. The presets `cut` to `zoom` are kinds of lesions with little
-in common: an encoder can be trained on some and validated on others, without any test lesion.
+`paper` included, they were chosen by eye on real images. The presets `cut` to `zoom` give kinds of lesions that have
+little in common: an encoder can be trained on some kinds and validated on others, without any test lesion.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ DONORS = ("other", "same", "here", "texture", "foreign", "marked")
 JITTER = ("brightness", "contrast", "saturation", "hue")
 MOST_CLASSES = 7  # A_1 .. A_7
 _JITTER_HIGH = (1.0, 1.0, 1.0, 0.5)  # a hue shift of 0.5 is the opposite colour
-_CHANCE = "The paper: each with probability 25 % (implementation details)."
+_CHANCE = "The paper uses a probability of 25 % (implementation details)."
 
 
 def strong_classes(sentence: str = "", **declared: object) -> int:
-    """Declares the option `k` of a strong augmentation: 1 to 7, by default 3 as in the paper."""
+    """Declares the option `k` of a strong augmentation, the number of classes besides A_0 (1 to 7, by default 3)."""
     field: int = option(3, sentence or "Largest n of the classes A_n.", low=1, high=MOST_CLASSES, **declared)
     return field
 
@@ -29,7 +29,15 @@ def strong_classes(sentence: str = "", **declared: object) -> int:
 def spread(
     default: tuple[float, float], sentence: str, low: float, high: float, **declared: object
 ) -> tuple[float, float]:
-    """Declares an option that is a range (low, high), from which a value is drawn uniformly."""
+    """Declares an option whose value is a range, from which a number is drawn uniformly.
+
+    Args:
+        default: Default range (lower end, upper end).
+        sentence: Help text of the option.
+        low: Smallest allowed value of the lower end.
+        high: Largest allowed value of the upper end.
+        declared: Further arguments of `option`.
+    """
     field: tuple[float, float] = option(default, sentence, low=low, high=high, ascending=True, **declared)
     return field
 
@@ -37,7 +45,7 @@ def spread(
 def _colour_jitter(*default: float) -> tuple[float, float, float, float]:
     field: tuple[float, float, float, float] = option(
         default,
-        "Strength of each; hue at most 0.5.",
+        "Strength of each change. The strength of the hue shift is at most 0.5.",
         low=0,
         high=_JITTER_HIGH,
         step=0.02,
@@ -49,10 +57,10 @@ def _colour_jitter(*default: float) -> tuple[float, float, float, float]:
 
 @dataclass(frozen=True)
 class MedMixConfig(Config):
-    """Options of MedMix. From each range (low, high) a value is drawn uniformly for each lesion.
+    """Options of MedMix. For each lesion, a value is drawn uniformly from each range (low, high).
 
-    Lengths are relative to the side of the image or patch. `shape`, `blend` and `donor` take one name, several joined
-    by "+" (one is drawn for each lesion), or "mixed".
+    Lengths are relative to the side length of the image or patch. `shape`, `blend` and `donor` take one name, several
+    names joined by "+" (one of them is drawn for each lesion), or "mixed" (a predefined combination).
     """
 
     k: int = strong_classes(
@@ -62,7 +70,7 @@ class MedMixConfig(Config):
     )
     size: tuple[float, float] = spread(
         (0.1, 0.3),
-        "Relative to the image's side. The paper gives no size.",
+        "Relative to the image's side length. The paper gives no size.",
         0.01,
         1,
         label="Size of a lesion",
@@ -71,7 +79,7 @@ class MedMixConfig(Config):
     )
     even_ratio: bool = option(False, "2 to 4 % is then as frequent as 20 to 40 %.", label="As many small as large")
     aspect: float = option(
-        2.0, "Ratio of a box's sides; 1: always square.", low=1, high=5, step=0.1, label="Largest ratio of sides"
+        2.0, "With 1, the box of a lesion is a square.", low=1, high=5, step=0.1, label="Largest ratio of sides"
     )
     shape: str = option(
         "rectangle",
@@ -82,17 +90,17 @@ class MedMixConfig(Config):
         label="Shape",
     )
     irregularity: float = option(
-        0.5, "0: an ellipse. 1: a ragged blob.", low=0, high=1, step=0.05, label="Irregularity"
+        0.5, "0 gives an ellipse, 1 a ragged blob.", low=0, high=1, step=0.05, label="Irregularity"
     )
     avoid_overlap: bool = option(
         True,
-        "Lesions do not overlap, so that A_2 always shows two; they are made smaller if they do not fit.",
+        "Class A_2 then always shows two lesions. Lesions are made smaller if an image has no room for them.",
         label="Keep lesions apart",
     )
     least_contrast: float = option(
         15.0,
-        "Mean change of the three channels, out of 255, that makes a pixel of a lesion visible. Lesions with too few "
-        "visible pixels are made brighter or darker, because their class would be wrong. 0: never.",
+        "Mean change of the three channels, out of 255, that makes a lesion's pixel visible. Lesions with too few "
+        "visible pixels are made brighter or darker, because their class would be wrong. 0 turns this off.",
         low=0,
         high=100,
         step=1,
@@ -104,7 +112,7 @@ class MedMixConfig(Config):
     )
     inside: float = option(
         0.95,
-        "Smallest part of a lesion's box, so that lesions do not lie on the border or on text.",
+        "Smallest fraction of a lesion's box, so that lesions do not lie on the border or on text.",
         low=0,
         high=1,
         step=0.05,
@@ -112,7 +120,7 @@ class MedMixConfig(Config):
     )
     blend: str = option(
         "paste",
-        "paste: opaque. alpha: see-through. poisson: seamless (gradients are kept), then see-through.",
+        "paste is opaque, alpha is translucent, poisson keeps the patch's gradients (no seam) and is then translucent.",
         choices=BLENDS,
         several=True,
         aliases={"mixed": ("alpha", "poisson")},
@@ -121,7 +129,7 @@ class MedMixConfig(Config):
     )
     softness: tuple[float, float] = spread(
         (0.0, 0.0),
-        "Relative to the lesion's radius; 0 is a hard edge.",
+        "Relative to the lesion's radius. 0 gives a hard edge.",
         0,
         1,
         step=0.02,
@@ -132,9 +140,9 @@ class MedMixConfig(Config):
     )
     donor: str = option(
         "other",
-        "other: a random image of the minibatch (Sec. MedMix). same: the image itself, elsewhere. here: the image "
-        "itself, in place, only deformed. texture: drawn. foreign: another modality. marked: a lesion that readers "
-        "annotated, with its outline and size, or 'other' if there is none.",
+        "other: a random image of the minibatch (Sec. MedMix). same: another place in the same image. here: the same "
+        "place, deformed. texture: a drawn texture. foreign: another study. marked: a lesion that readers annotated, "
+        "with its outline and size; if there is no annotation, 'other' is used.",
         choices=DONORS,
         several=True,
         aliases={"mixed": ("other", "same", "texture")},
@@ -151,13 +159,13 @@ class MedMixConfig(Config):
     )
     donor_study: str = option(
         "",
-        "Study with the images for the donor 'foreign'; without one, changed colours imitate another modality.",
+        "Study that the donor 'foreign' cuts from. If none is chosen, changed colours imitate another modality.",
         control="study",
         label="Other study",
     )
     donor_scale: tuple[float, float] = spread(
         (1.0, 1.0),
-        "Above 1, the patch is shrunk, below 1 enlarged.",
+        "Above 1, the patch is shrunk; below 1, it is enlarged.",
         0.1,
         4,
         slider=(0.2, 3),
@@ -178,7 +186,7 @@ class MedMixConfig(Config):
     noise_colour: bool = option(True, "Off: the same noise in all channels.", label="Noise in each channel")
     match: tuple[float, float] = spread(
         (0.0, 0.0),
-        "Shift of a lesion's mean colour towards the mean colour of its new place: 0 none, 1 complete.",
+        "Shift of a lesion's mean colour towards the mean colour where it is pasted: 0 is none, 1 is complete.",
         0,
         1,
         step=0.05,
@@ -189,42 +197,42 @@ class MedMixConfig(Config):
     )
     p_fisheye: float = option(0.25, _CHANCE, low=0, high=1, step=0.05, label="Chance of fisheye", group="Deformation")
     fisheye: tuple[float, float] = spread(
-        (0.3, 0.8), "Magnification at each control point.", 0, 0.95, step=0.05, label="Fisheye"
+        (0.3, 0.8), "Strength of the magnification at each control point.", 0, 0.95, step=0.05, label="Fisheye"
     )
     p_wave: float = option(0.25, _CHANCE, low=0, high=1, step=0.05, label="Chance of a wave")
     wave: tuple[float, float] = spread(
-        (0.03, 0.1), "Displacement, in patch sides.", 0, 1, slider=(0, 0.5), step=0.01, label="Horizontal wave"
+        (0.03, 0.1), "Amplitude, relative to the patch.", 0, 1, slider=(0, 0.5), step=0.01, label="Horizontal wave"
     )
     control_points: int = option(
-        3, "For fisheye and wave; the paper uses three.", low=1, high=16, label="Control points"
+        3, "Used by fisheye and wave. The paper uses three.", low=1, high=16, label="Control points"
     )
     bulge: tuple[float, float] = spread(
-        (0.0, 0.0), "Magnification of the whole lesion.", 0, 0.95, step=0.05, label="Bulge"
+        (0.0, 0.0), "Strength of the magnification of the whole lesion.", 0, 0.95, step=0.05, label="Bulge"
     )
 
     matched: tuple[str, ...] = option(
         tuple,
-        "SHA-256 of the images whose lesions these settings were matched to; figures exclude them.",
+        "SHA-256 digests of the images whose lesions these settings were matched to. Metrics exclude these images.",
         control="hidden",
     )
 
     @property
     def shown(self) -> tuple[float, int]:
-        """The least change (0 to 1) and number of pixels that make a lesion visible; (0, 0) if it need not be."""
+        """Smallest change (0 to 1) and number of pixels that make a lesion visible, or (0, 0) to skip the check."""
         return (self.least_contrast / 255, self.least_area) if self.least_contrast else (0.0, 0)
 
     @property
     def pooled(self) -> str:
-        """The study whose images the donor `foreign` cuts lesions from, or '' if no such study is needed."""
+        """Study that the donor `foreign` cuts lesions from, or '' if no other study is needed."""
         return self.donor_study if DONORS.index("foreign") in self.choices("donor") else ""
 
     @property
     def from_marks(self) -> bool:
-        """Whether lesions that readers annotated are pasted."""
+        """Whether the donor `marked` is chosen, which pastes lesions that readers annotated."""
         return DONORS.index("marked") in self.choices("donor")
 
     def choices(self, name: str) -> list[int]:
-        """Returns the indices, among the declared choices of option `name`, of the choices in its value."""
+        """Returns the choices in the value of option `name`, as indices into the option's declared choices."""
         declared = options(type(self))[name]
         return [declared.choices.index(v) for v in declared.chosen(getattr(self, name))]
 
@@ -367,8 +375,8 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
     "foreign": _SOFT.replace(donor="foreign", match=(0.5, 1.0)),
     "zoom": _SOFT.replace(donor="same", donor_scale=(0.3, 2.5), match=(0.5, 1.0)),
 }
-MEDMIX_NOTES = {  # shown with the presets when users choose one
-    "paper": "As published: square patches of other images",
+MEDMIX_NOTES = {  # shown next to the presets
+    "paper": "As published: rectangular patches of other images",
     "quick": "Round, opaque lesions that a small encoder learns in minutes",
     "soft": "Soft edges, no corners",
     "varied": "For any kind of image: every size, shape and edge",
@@ -379,7 +387,7 @@ MEDMIX_NOTES = {  # shown with the presets when users choose one
     "ultrasound": "Masses and cysts with their own speckle",
     "large": "Lesions that fill much of the frame",
     "swell": "Tissue that swells, up to most of the frame",
-    "easy": "Blocks of noise: easy on purpose, to see what the numbers say",
+    "easy": "Blocks of noise, easy to detect on purpose, to check the numbers",
     "cut": "Hard-edged rectangles",
     "seam": "Patches of other images, blended without a seam",
     "lens": "Bulges of the image itself, its colour unchanged",
@@ -397,7 +405,7 @@ class WeakConfig(Config):
 
     crop: tuple[float, float] = spread(
         (0.08, 1.0),
-        "Relative to the image's area. With SimCLR's 0.08, a fifth of A_1 shows no lesion.",
+        "Relative to the image's area. With SimCLR's 0.08, a fifth of the crops of A_1 show no lesion.",
         0.01,
         1,
         slider=(0.05, 1),
@@ -406,7 +414,7 @@ class WeakConfig(Config):
         group="Weak views",
     )
     ratio: tuple[float, float] = spread(
-        (3 / 4, 4 / 3), "For the crop.", 0.1, 10, slider=(0.3, 3), step=0.01, label="Width over height"
+        (3 / 4, 4 / 3), "Aspect ratio of the crop.", 0.1, 10, slider=(0.3, 3), step=0.01, label="Width over height"
     )
     flip: float = option(0.5, "Swaps left and right.", low=0, high=1, step=0.05, label="Chance of mirroring")
     jitter: tuple[float, float, float, float] = _colour_jitter(0.8, 0.8, 0.8, 0.2)
@@ -415,7 +423,7 @@ class WeakConfig(Config):
     p_blur: float = option(0.5, "For each view.", low=0, high=1, step=0.05, label="Chance of blur")
     sigma: tuple[float, float] = spread(
         (0.1, 2.0),
-        "Standard deviation for an image of 256 pixels; it scales with the side.",
+        "Standard deviation for an image with a side of 256 pixels. It scales with the side.",
         0,
         20,
         unit="pixels",

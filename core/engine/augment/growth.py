@@ -1,11 +1,11 @@
-"""Growths: fake lesions that rise from the tissue, drawn rather than pasted.
+"""Growths: synthetic lesions that rise from the tissue, drawn rather than pasted.
 
 The paper defines an anomaly as "an unusual growth of abnormal tissue" (Sec. MedMix) and imitates it by pasting a
 deformed patch. A pasted patch only changes texture; a real growth is also a body that is lit from one side, hides the
 tissue behind it, casts a shadow and shines. Each lesion here is a dome over an irregular outline, in the tinted colour
 of the tissue beneath, shaded by one random light. Domes range from nearly flat to hemispheres.
 
-Fields are computed on the whole image, batched over images, on the tensor's own device.
+Fields are computed on the whole image, for a batch of images, on the images' device.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from core.engine.tensors import on_device
 
 @dataclass(frozen=True)
 class GrowthConfig(Config):
-    """Options of growths. From each range (low, high) a value is drawn for each growth."""
+    """Options of growths. For each growth, a value is drawn from each range (low, high)."""
 
     k: int = strong_classes("Largest number of growths in one image.")
     radius: tuple[float, float] = option(
         (0.06, 0.30), "Radius of a growth, relative to the image's side.", above=0, ascending=True
     )
     edge: tuple[float, float] = option((0.012, 0.10), "Softness of the outline, in radii.", above=0, ascending=True)
-    irregular: float = option(0.3, "How far the outline deviates from an ellipse.")
+    irregular: float = option(0.3, "Deviation of the outline from an ellipse.")
     height: tuple[float, float] = option((0.3, 1.1), "Height of the dome, in radii.", above=0, ascending=True)
     tint: float = option(0.2, "Spread of the random tint.")
     texture: float = option(0.12, "Strength of the mottled texture.")
@@ -45,21 +45,21 @@ class GrowthConfig(Config):
 
 GROWTH_PRESETS = {
     "growth": GrowthConfig(),
-    # Up to most of the frame, some half transparent: polyps seen from near.
+    # Polyps seen from near: up to most of the frame, some of them half transparent.
     "body": GrowthConfig(radius=(0.08, 0.38), edge=(0.012, 0.3), texture=0.25, alpha=(0.6, 1.0)),
-    # Bright, soft-edged and nearly flat: exudates and opacities rather than polyps.
+    # Exudates and opacities rather than polyps: soft-edged and nearly flat.
     "flat": GrowthConfig(
         radius=(0.01, 0.12), edge=(0.1, 0.4), height=(0.02, 0.2), shadow=0.05, shine=0.05, tint=0.35, alpha=(0.4, 1.0)
     ),
 }
 
 
-_LEAST = 0.02  # weights below this change nothing: the tails of the outline and of the shadow end there
+_LEAST = 0.02  # smaller weights are set to 0, which cuts off the tails of the outline and of the shadow
 
 
 @STRONG.register("growth", title="Growths", section="Sec. MedMix: unusual growth of abnormal tissue")
 class Growth(Strong):
-    """The strong augmentation that draws n growths into an image for class A_n.
+    """Strong augmentation that draws n growths into an image for class A_n.
 
     The result's `alpha` is the growth's weight in a pixel, or half the shadow's weight if this is larger.
     """
@@ -69,13 +69,10 @@ class Growth(Strong):
     presets = GROWTH_PRESETS
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Draws n growths into each image of x (B, 3, S, S) in [0, 1]; n: an int or long (B,), 0 to k. A_0 is x itself.
-
-        roi: (B, S, S), 1 inside, preferably on the CPU, which otherwise waits for the GPU.
-        """
+        """Draws n growths into each image as described by `Strong.__call__`."""
         counts, side = self.counts(n, x), x.shape[-1]
         roi = None if roi is None else roi.cpu()
-        parameters: list[dict[str, Tensor]] = []  # by growth: whose it is, and its parameters
+        parameters: list[dict[str, Tensor]] = []  # for growth i: indices of the images, and parameters
         for i in range(int(counts.max()) if len(counts) else 0):
             rows = torch.nonzero(counts > i)[:, 0]
             region = {} if roi is None else {"inside": roi[rows].to(x.dtype)}
@@ -99,7 +96,7 @@ class Growth(Strong):
 def _draws(
     c: GrowthConfig, batch: int, side: int, inside: Tensor | None, generator: torch.Generator
 ) -> dict[str, Tensor]:
-    """Draws the parameters of one growth in each of `batch` images; inside (B, S, S): where its centre may be."""
+    """Draws the parameters of one growth for each of `batch` images; `inside` `(B, S, S)` is 1 where it may be."""
 
     def uniform(low: float, high: float, *shape: int) -> Tensor:
         return low + (high - low) * torch.rand(batch, *shape, generator=generator)
@@ -117,7 +114,7 @@ def _draws(
     return {
         "cx": (spot % side) / (side - 1) * 2 - 1,
         "cy": torch.div(spot, side, rounding_mode="floor") / (side - 1) * 2 - 1,
-        "radius": 2 * log_uniform(*c.radius),  # the image is 2 wide
+        "radius": 2 * log_uniform(*c.radius),  # coordinates run from -1 to 1
         "aspect": torch.exp(uniform(-0.5, 0.5)),
         "angle": uniform(0, math.pi),
         "amplitude": amplitude,
@@ -149,7 +146,7 @@ class _Fields:
         self.config, self.p, self.device, self.side = config, p, device, side
 
     def boxes(self) -> Tensor:
-        """Returns the boxes around the ellipses, long (B, 4): y0, x0, y1, x1 in pixels."""
+        """Returns the boxes (y0, x0, y1, x1) around the ellipses in pixels, long `(B, 4)`."""
         side = self.side
         reach = self.p["radius"] * torch.maximum(self.p["aspect"], 1 / self.p["aspect"]).sqrt()
         corners = [self.p["cy"] - reach, self.p["cx"] - reach, self.p["cy"] + reach, self.p["cx"] + reach]
@@ -160,7 +157,7 @@ class _Fields:
         return F.interpolate(self.p[name], size, mode="bicubic", align_corners=False)
 
     def paint(self, x: Tensor, inside: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Paints the growths into x (B, 3, S, S); returns the images and the growths' weights alpha (B, S, S)."""
+        """Paints the growths into x `(B, 3, S, S)`; returns the images and the growths' weights alpha `(B, S, S)`."""
         p = {k: v[:, None, None] if v.dim() == 1 else v for k, v in self.p.items()}
         line = torch.linspace(-1, 1, self.side, device=self.device)
         dy, dx = line[None, :, None] - p["cy"], line[None, None, :] - p["cx"]
@@ -187,7 +184,7 @@ class _Fields:
         return image, torch.maximum(weight, shadow / 2)
 
     def _colour(self, x: Tensor, cover: Tensor) -> Tensor:
-        """Computes the growths' colour (B, 3, S, S): the tissue's mean or blurred colour beneath, tinted and mottled.
+        """Computes the growths' colour `(B, 3, S, S)`: the tissue's mean or blurred colour, tinted and mottled.
 
         The tint in a grey image is grey.
         """
@@ -202,7 +199,7 @@ class _Fields:
         return base * tint[..., None, None] * mottled
 
     def _shade(self, distance: Tensor, ra: Tensor, rb: Tensor) -> Tensor:
-        """Computes the light on the dome, (B, S, S): Lambert plus ambient. Stores the highlight in `_highlight`."""
+        """Computes the light on the dome `(B, S, S)`, Lambert plus ambient; stores the highlight in `_highlight`."""
         p = {k: v[:, None, None] for k, v in self.p.items() if v.dim() == 1}
         dome = (1 - distance.clamp(0, 1) ** p["profile"]).clamp_min(1e-4).sqrt() * p["height"]
         padded = F.pad(dome[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]
@@ -215,7 +212,7 @@ class _Fields:
         )[..., None, None]
         half = F.normalize(light + torch.eye(3, device=self.device)[2].view(1, 3, 1, 1), dim=1)
         facing = ((normal + self._noise("bumps")) * half).sum(1).clamp(0, 1)
-        # A flat top would shine all over: real highlights are broken up by the surface's wetness.
+        # Real highlights are broken up by wet spots, whereas a flat top would shine all over.
         wet = self._noise("fine")[:, 0].clamp(0, 1)
         self._highlight = facing ** p["gloss"] * p["shine"] * wet * 1.5
         lambert = (normal * light).sum(1).clamp_min(0)

@@ -1,7 +1,8 @@
-"""A search for the MedMix settings whose pasted lesions look most like a few real lesions.
+"""Search for the MedMix settings whose pasted lesions look most like a few real lesions.
 
-All distances are energy distances between the features of patches, divided by the distance of normal tissue to the real
-lesions: at 1, pasted lesions are as far from real lesions as normal tissue is; at 0, they are indistinguishable.
+All distances are energy distances between the features of patches, divided by the distance between normal tissue and
+the real lesions: at 1, pasted lesions are as far from real lesions as normal tissue is; at 0, they are
+indistinguishable.
 
 The search keeps the best settings so far and changes a few values at a time (an evolution strategy). Because a few
 lesions are weak evidence, settings are ranked by their distance plus CAUTION times the standard error, over lesions, of
@@ -30,23 +31,23 @@ from core.engine.config import options
 from core.engine.progress import Report, Stop
 from core.engine.tensors import to_batch, to_pixels
 
-SIDE = 128  # pixels of the normal images that lesions are pasted into; real ones are read at twice that
-PATCH = 64  # pixels of a patch
+SIDE = 128  # side in pixels of the normal images that lesions are pasted into; real lesions are read at twice this size
+PATCH = 64  # side of a patch in pixels
 ARCH, STRIDES = "efficientnet-lite0", (4, 8, 16)
 ENCODER = f"{ARCH} with ImageNet's weights"
-NORMALS = 48  # images that lesions are pasted into
-HALVES = 4  # lesions from which half of them are held out in turn
-APART = 0.1  # an energy distance from normal tissue to the lesions below this is noise: nothing is divided by less
-PARENTS = 6  # settings that others are made of
-SPARE = 0.2  # of the seconds are kept for measuring what each setting contributes
-CAUTION = 0.5  # among 700 settings and 40 draws of five or ten lesions 0, 0.5, 1 and 2 were tried
-GAIN = 0.005  # of a distance: a setting that contributes less goes back to what it was
+NORMALS = 48  # largest number of normal images that lesions are pasted into
+HALVES = 4  # smallest number of patients for which each half of the lesions is held out in turn
+APART = 0.1  # smallest divisor: a smaller energy distance between normal tissue and lesions is noise
+PARENTS = 6  # number of the best settings from which new settings are combined
+SPARE = 0.2  # fraction of the seconds that is reserved for measuring the contribution of each setting
+CAUTION = 0.5  # chosen from 0, 0.5, 1 and 2, on 700 settings and 40 draws of five or ten lesions
+GAIN = 0.005  # change of distance: a setting that contributes less is reset
 Features = Callable[[torch.Tensor], np.ndarray]  # (B, 3, PATCH, PATCH) -> (B, D)
 
 # The settings that are searched, and the range of each. A range is narrower than MedMix's own where lesions beyond it
-# might be invisible, so that their labels would be false. The settings that decide whether a lesion is visible (least
-# contrast and area, the part inside the region of interest, no overlap) keep MedMix's values. Donors that need more
-# than the study's normal images (another study, readers' marks) are excluded.
+# might be invisible, so that their labels would be wrong. The settings that decide whether a lesion is visible (least
+# contrast and area, the fraction inside the region of interest, no overlap) keep MedMix's values. Donors that need more
+# than the study's normal images (another study, readers' annotations) are excluded.
 RANGES: dict[str, tuple[float, float]] = {
     "size": (0.03, 0.85), "aspect": (1, 3),
     "irregularity": (0, 1), "softness": (0, 1), "opacity": (0.3, 1), "donor_scale": (0.3, 2.5), "contrast": (0.02, 0.8),
@@ -59,8 +60,8 @@ SETS: dict[str, tuple[str, ...]] = {
     "blend": ("paste", "alpha", "poisson"),
 }
 HUE = 0.2
-LENGTHS = ("size", "donor_scale")  # changed by a factor, not by a difference
-STARTS = 3  # presets that each part of a search begins with
+LENGTHS = ("size", "donor_scale")  # settings that are changed by a factor, not by a difference
+STARTS = 3  # number of presets with which each part of a search begins
 
 
 def imagenet_features() -> Features:
@@ -76,9 +77,10 @@ def imagenet_features() -> Features:
 
 
 def energy_distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Returns an unbiased estimate of the energy distance between samples (N, D) and (M, D) (Szekely and Rizzo, 2013).
+    """Computes an unbiased estimate of the energy distance between samples `(N, D)` and `(M, D)`.
 
-    Its expectation is 0 if both have the same distribution. The spread within a sample of one point is taken as 0.
+    Its expectation is 0 if both samples have the same distribution (Szekely and Rizzo, 2013). The spread within a
+    single point is taken as 0.
     """
     return float(2 * cdist(a, b).mean() - _within(a) - _within(b))
 
@@ -88,7 +90,7 @@ def _within(z: np.ndarray) -> float:
 
 
 def patch_around(image: np.ndarray, box: Sequence[int], side: int) -> np.ndarray:
-    """Cuts out a square of 1.5 times the longer side of a box (y0, x0, y1, x1), resized to uint8 (side, side, 3)."""
+    """Cuts a square of 1.5 times the longer side of `box` (y0, x0, y1, x1) and resizes it to `(side, side, 3)`."""
     (y0, x0, y1, x1), side_of_image = box, image.shape[0]
     half = max(4, round(0.75 * max(y1 - y0, x1 - x0)))
     cy, cx = (y0 + y1) // 2, (x0 + x1) // 2
@@ -98,9 +100,9 @@ def patch_around(image: np.ndarray, box: Sequence[int], side: int) -> np.ndarray
 
 
 def lesion_patches(mixed: Mixed, images: torch.Tensor, side: int = PATCH) -> np.ndarray:
-    """Returns a patch around the first lesion of each image that has one: uint8 (N, side, side, 3).
+    """Returns a patch around the first lesion of each image with a lesion, uint8 `(N, side, side, 3)`.
 
-    images: (B, 3, S, S) in [0, 1], from which patches are cut: `mixed.images`, or the images before pasting.
+    Patches are cut from `images` `(B, 3, S, S)` in [0, 1]: either `mixed.images` or the images before pasting.
     """
     pairs = zip(to_pixels(images), mixed.boxes[:, 0].tolist(), strict=True)
     return np.stack([patch_around(p, box, side) for p, box in pairs if box[2] > box[0] and box[3] > box[1]])
@@ -108,9 +110,12 @@ def lesion_patches(mixed: Mixed, images: torch.Tensor, side: int = PATCH) -> np.
 
 @dataclass(frozen=True)
 class Lesions:
-    """L real lesions: patches uint8 (L, PATCH, PATCH, 3), and sizes (L, 2), height and width relative to the image.
+    """L real lesions that a search imitates.
 
-    units (L,): the same number for all lesions of one patient, which are never divided between both halves of a split.
+    Attributes:
+        patches: Patches around the lesions, uint8 `(L, PATCH, PATCH, 3)`.
+        sizes: Height and width of each lesion, relative to the image, `(L, 2)`.
+        units: Number of each lesion's patient, `(L,)`. The lesions of a patient are never divided between two halves.
     """
 
     patches: np.ndarray
@@ -119,14 +124,15 @@ class Lesions:
 
     @classmethod
     def of(cls, images: Iterable[np.ndarray], masks: Iterable[np.ndarray], units: Sequence[int] = ()) -> Lesions:
-        """Creates Lesions from the largest connected lesion in each image uint8 (H, W, 3) with its mask (H, W).
+        """Creates Lesions from the largest connected lesion in each image, uint8 `(H, W, 3)`, with its mask `(H, W)`.
 
-        units: the patient of each image; by default all differ. Raises ValueError for an empty mask or no images.
+        `units` holds the number of each image's patient; by default, every image is of a different patient. Raises
+        ValueError if a mask is empty or if there are no images.
         """
         patches, sizes, side = [], [], 2 * SIDE
         for i, (image, mask) in enumerate(zip(images, masks, strict=True)):
             if not (np.asarray(mask) > 0).any():
-                raise ValueError(f"mask {i + 1} is empty: each must show a lesion")
+                raise ValueError(f"mask {i + 1} is empty, but each mask must show a lesion")
             covered = cv2.resize((np.asarray(mask) > 0).astype(np.float32), (side, side), interpolation=cv2.INTER_AREA)
             _, _, stats, _ = cv2.connectedComponentsWithStats((covered >= min(0.5, covered.max())).astype(np.uint8))
             x0, y0, w, h = (int(v) for v in stats[1 + stats[1:, cv2.CC_STAT_AREA].argmax(), :4])
@@ -138,13 +144,13 @@ class Lesions:
         return cls(np.stack(patches), np.array(sizes), np.array(units if len(units) else range(len(patches))))
 
     def size(self, rows: np.ndarray) -> tuple[float, float]:
-        """Returns MedMix's `size` for the lesions `rows`: 1.3 standard deviations either side of the mean log size."""
+        """Returns a range for MedMix's `size`: the mean log size of the lesions `rows` +- 1.3 standard deviations."""
         side = np.log(np.sqrt(self.sizes[rows].prod(1)))
         spread = 1.3 * (side.std(ddof=1) if len(side) > 1 else 0.2)
         return float(np.exp(side.mean() - spread)), float(np.exp(side.mean() + spread))
 
     def halves(self, seed: int) -> list[np.ndarray]:
-        """Splits lesions by units into two random halves, each bool (L,); returns [] for fewer than HALVES units."""
+        """Splits the lesions by patient into two random halves, bool `(L,)`, or returns [] if there are too few."""
         units = np.random.default_rng(seed).permutation(np.unique(self.units))
         if len(units) < HALVES:
             return []
@@ -154,13 +160,19 @@ class Lesions:
 
 @dataclass(frozen=True)
 class Match:
-    """The result of a search.
+    """Result of a search for settings.
 
-    config: the best settings. preset: the best built-in preset. before, after: distances to the given lesions of the
-    lesions pasted with `preset` and with `config`. left_out_before, left_out: the same for held-out lesions, each half
-    in turn; None if there are too few. settings: {"name", "before", "after", "without"} of each changed setting, the
-    most important first; `without` is the distance if only this setting is reset to `before`. tries: number of settings
-    tried; with the same seed, the same number gives the same result. seconds: duration.
+    Attributes:
+        config: Best settings.
+        preset: Name of the best preset.
+        before: Distance of the lesions pasted with `preset` to the given lesions.
+        after: Distance of the lesions pasted with `config` to the given lesions.
+        left_out: Distance to held-out lesions after a search without them, or None if there are too few lesions.
+        left_out_before: The same distance for the best preset, or None.
+        settings: One dictionary for each changed setting, the most important setting first: its name, its values
+            `before` and `after`, and the distance `without` it, which is reached if only this setting is reset.
+        tries: Number of settings tried. With the same seed, the same number gives the same result.
+        seconds: Duration of the search in seconds.
     """
 
     config: MedMixConfig
@@ -175,7 +187,7 @@ class Match:
 
     @property
     def words(self) -> str:
-        """The settings that matter most, in words: "mostly donor, softness of the edge and blending"; "" for none."""
+        """Settings that matter most, such as "mostly donor, softness of the edge and blending", or "" if none do."""
         fields = options(MedMixConfig)
         names = [fields[s["name"]].label.lower() for s in self.settings[:3] if s["without"] > self.after + 2 * GAIN]
         return f"mostly {' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" if names else ""
@@ -190,7 +202,14 @@ class _Tried:
 
 
 class Search:
-    """A search that pastes lesions into normal images x (B, 3, S, S); regions of interest roi (B, S, S) or None."""
+    """Search for settings with which lesions pasted into normal images resemble real lesions.
+
+    Args:
+        x: Normal images `(B, 3, S, S)` in [0, 1].
+        roi: Regions of interest `(B, S, S)`, or None.
+        lesions: Real lesions.
+        features: Function that computes the features of patches, such as `imagenet_features()`.
+    """
 
     def __init__(
         self, x: torch.Tensor, roi: torch.Tensor | None, lesions: Lesions, features: Features, seed: int = 0
@@ -201,10 +220,10 @@ class Search:
         low, high = np.clip(lesions.size(np.ones(len(p), bool)), *RANGES["size"]).tolist()
         plain = self.encoded(lesion_patches(self._mixed(MedMixConfig(size=(low, high)), seed), x))
         self.scale = np.concatenate([plain, *turned]).std(0) + 1e-3
-        self.plain, self.real = plain / self.scale, np.stack(turned, 1) / self.scale  # (L, 4, D): mirrored, to be more
+        self.plain, self.real = plain / self.scale, np.stack(turned, 1) / self.scale  # (L, 4, D), with mirror images
 
     def encoded(self, patches: np.ndarray) -> np.ndarray:
-        """Computes the unscaled features (N, D) of patches uint8 (N, PATCH, PATCH, 3)."""
+        """Computes the unscaled features `(N, D)` of patches, uint8 `(N, PATCH, PATCH, 3)`."""
         return self._features(to_batch(patches, torch.device("cpu")))
 
     def _mixed(self, config: MedMixConfig, seed: int) -> Mixed:
@@ -212,16 +231,19 @@ class Search:
             return MedMix(config)(self.x, 1, torch.Generator().manual_seed(seed), self.roi)
 
     def describe(self, config: MedMixConfig, fresh: bool = False) -> np.ndarray:
-        """Pastes one lesion into each image and returns the scaled features (N, D). fresh: with a different seed."""
+        """Pastes one lesion into each image with the settings `config` and returns the scaled features `(N, D)`.
+
+        If `fresh` is set, lesions are drawn with a seed that the search does not use.
+        """
         mixed = self._mixed(config, self.seed + 1 if fresh else self.seed)
         return self.encoded(lesion_patches(mixed, mixed.images)) / self.scale
 
     def distance(self, features: np.ndarray, rows: np.ndarray | None = None) -> float:
-        """Returns the distance of features to the real lesions `rows`, by default all, relative to normal tissue."""
+        """Returns the distance of features to the real lesions `rows` (by default all), relative to normal tissue."""
         return self.apart(features, rows) / self._tissue(rows)
 
     def apart(self, features: np.ndarray, rows: np.ndarray | None = None) -> float:
-        """Returns the unscaled energy distance of features to the real lesions `rows` and their mirror images."""
+        """Returns the energy distance of features to the real lesions `rows` (by default all), in units of features."""
         chosen = slice(None) if rows is None else rows
         return float(2 * self._each(features)[chosen].mean() - _within(features) - _within(self.real[chosen, 0]))
 
@@ -229,11 +251,11 @@ class Search:
         return max(self.apart(self.plain, rows), APART)
 
     def _each(self, features: np.ndarray) -> np.ndarray:
-        """Returns the mean distance of features to each real lesion, (L,)."""
+        """Returns the mean distance of features to each real lesion, `(L,)`."""
         return cdist(features, self.real.reshape(-1, self.real.shape[-1])).mean(0).reshape(len(self.real), -1).mean(1)
 
     def _rank(self, features: np.ndarray, rows: np.ndarray, preset: np.ndarray) -> float:
-        """Returns the distance to `rows` plus CAUTION times the standard error, over them, of the gain on a preset."""
+        """Returns the distance to lesions `rows` plus CAUTION standard errors of the gain over `preset`."""
         gains = 2 * (self._each(features) - self._each(preset))[rows]
         error = gains.std(ddof=1) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
         return self.distance(features, rows) + CAUTION * float(error) / self._tissue(rows)
@@ -246,16 +268,21 @@ class Search:
         report: Report | None = None,
         should_stop: Stop | None = None,
     ) -> Match:
-        """Searches for `seconds`, or until `tries` settings are tried; returns the best so far if it is stopped.
+        """Searches for the best settings and returns the best settings found, also if the search is stopped early.
 
-        warm: settings from earlier searches to try first. report: called after each try and at the end, with {"config",
-        "before", "after", "left_out", "tries", "seconds", "preset"}.
+        Args:
+            seconds: Duration of the search in seconds.
+            tries: Number of settings to try instead of searching for `seconds`, or None.
+            warm: Settings from earlier searches, which are tried first.
+            report: Function that is called after each try and at the end with a dictionary that has the keys config,
+                before, after, left_out, preset, tries and seconds; see `Match`.
+            should_stop: Function that returns True if the search must stop.
         """
         started, stop = time.monotonic(), should_stop or (lambda: False)
         end = started + seconds * (1 - SPARE)
         presets = {name: self.describe(preset) for name, preset in MEDMIX_PRESETS.items()}
         halves = self.lesions.halves(self.seed)
-        rows = [*halves, np.ones(len(self.real), bool)]  # which lesions each part of the search is shown; the last: all
+        rows = [*halves, np.ones(len(self.real), bool)]  # lesions of each part of the search: the halves, then all
         pools: list[list[_Tried]] = [[] for _ in rows]
         ranked = [sorted(presets, key=lambda name: self.distance(presets[name], half)) for half in rows]
         best = [presets[names[0]] for names in ranked]
@@ -263,13 +290,13 @@ class Search:
         rng, number = np.random.default_rng(self.seed), 0
         queue = [(len(rows) - 1, _values(config)) for config in warm]
         sizes = [_clipped("size", np.array(self.lesions.size(half)), *RANGES["size"]) for half in rows]
-        for at, as_large in itertools.product(range(STARTS), (True, False)):  # as the lesions, or as the preset has it
+        for at, as_large in itertools.product(range(STARTS), (True, False)):  # the lesions' sizes or the preset's
             for group in reversed(range(len(rows))):
                 values = _values(MEDMIX_PRESETS[ranked[group][at]])
                 queue.append((group, values | ({"size": sizes[group]} if as_large else {})))
 
         def left_out(fresh: bool) -> tuple[float, float] | tuple[None, None]:
-            """Returns the distances of each half's settings and preset to the other half. fresh: pastes them again."""
+            """Returns the distances of each half's best settings and best preset to the other half of the lesions."""
             if not halves or not all(pools):
                 return None, None
             z = [self.describe(MedMixConfig(**p[0].values), True) if fresh else p[0].features for p in pools[:2]]
@@ -300,7 +327,7 @@ class Search:
             now = MedMixConfig(**pools[-1][0].values) if better else MEDMIX_PRESETS[best_preset]
             tell(now, self.distance(pools[-1][0].features) if better else before, left_out(False)[0])
         config, after, settings = MEDMIX_PRESETS[best_preset], before, list[dict[str, Any]]()
-        if pools[-1] and pools[-1][0].rank < before:  # else nothing is sure to come nearer than the preset as it is
+        if pools[-1] and pools[-1][0].rank < before:  # otherwise no settings are reliably better than the preset
             values, after, settings = self._pruned(pools[-1][0], _values(config), best[-1], stop)
             config = MedMixConfig(**values)
         others = left_out(fresh=not stop())
@@ -311,7 +338,7 @@ class Search:
     def _pruned(
         self, best: _Tried, start: dict[str, Any], preset: np.ndarray, stop: Stop
     ) -> tuple[dict[str, Any], float, list[dict[str, Any]]]:
-        """Resets settings that contribute less than GAIN, then measures what each of the others contributes."""
+        """Resets settings that contribute less than GAIN, then measures the contribution of each remaining setting."""
         values, rank, after = best.values, best.rank, self.distance(best.features)
 
         def back(name: str) -> np.ndarray:
@@ -333,7 +360,6 @@ class Search:
 
 
 def _values(config: MedMixConfig) -> dict[str, Any]:
-    """Returns a configuration's searched settings, clipped to their ranges."""
     values: dict[str, Any] = {}
     for name, allowed in SETS.items():
         chosen = options(MedMixConfig)[name].chosen(getattr(config, name))
@@ -344,7 +370,7 @@ def _values(config: MedMixConfig) -> dict[str, Any]:
 
 
 def _clipped(name: str, numbers: np.ndarray, low: float, high: float) -> float | tuple[float, ...]:
-    """Clips a setting's numbers to its range: a single number, a pair (low, high), or the colour jitter's strengths."""
+    """Clips the numbers of a setting to its range; returns one number, a pair (low, high) or four jitter strengths."""
     numbers = np.clip(numbers, low, [high, high, high, HUE] if name == "jitter" else high).round(3)
     values = tuple(float(v) for v in (numbers if name == "jitter" else np.sort(numbers)))
     return values if len(values) > 1 else values[0]

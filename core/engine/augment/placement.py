@@ -1,7 +1,7 @@
-"""The positions of lesions: random boxes inside the region of interest, without overlap if requested.
+"""Positions of lesions: random boxes inside the region of interest, without overlap if requested.
 
-Several candidates are drawn for each lesion at once, later ones smaller, and the best is chosen.
-Everything runs on the CPU, for all images at once.
+Several candidates are drawn for each lesion at once, later ones smaller, and the best is chosen. Everything runs on the
+CPU, for all images at once.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-CANDIDATES = 24
-LEAST = 5  # pixels; smaller than this a soft outline falls apart
+CANDIDATES = 24  # number of candidates for each lesion
+LEAST = 5  # smallest side of a box in pixels; in smaller boxes a soft outline falls apart
 GAP = 2  # pixels between lesions that must not touch
-GRID = 64  # the region of interest is consulted at this resolution at most
-SHRINK = (1.0, 0.7, 0.5, 0.35, 0.25, 0.1)  # of the sizes of an image's lesions, round by round, until they fit
-SMALLER = torch.linspace(1.5, 0.25, CANDIDATES).clamp_(max=1).numpy()  # of its size, candidate by candidate
-ENOUGH = 0.8  # of `inside`; a box with less than this in the region is placed again
+GRID = 64  # largest resolution at which the region of interest is evaluated
+SHRINK = (1.0, 0.7, 0.5, 0.35, 0.25, 0.1)  # factors of the size of an image's lesions, tried until the lesions fit
+SMALLER = torch.linspace(1.5, 0.25, CANDIDATES).clamp_(max=1).numpy()  # factors of a lesion's size, by candidate
+ENOUGH = 0.8  # a box is placed again if its fraction inside the region is below this factor times `inside`
 
 
 class RoiSampler:
-    """Draws points in the regions of interest of B images, and measures how much of a box is inside, on a coarse grid.
+    """Sampler of points in the regions of interest of B images, which also measures how much of a box is inside.
 
-    roi: (B, S, S), 1 inside; an empty region counts as the whole image. With None, no method may be called. side: S.
+    Args:
+        roi: Regions `(B, S, S)`, 1 inside, or None, after which no method may be called. An empty region counts as the
+            whole image.
+        side: Side length S of the images in pixels.
     """
 
     def __init__(self, roi: Tensor | None, side: int) -> None:
@@ -37,19 +40,19 @@ class RoiSampler:
         self.sums = np.pad(cover.cumsum(1).cumsum(2), ((0, 0), (1, 0), (1, 0)))  # integral image
         full = (cover > 0.999).reshape(len(cover), -1).astype(float)
         mass = np.where(full.sum(1, keepdims=True) > 0, full, cover.reshape(full.shape)).cumsum(1)
-        # the distribution functions of all images end to end, that of image i from i to i + 1: one sorted line
+        # The distribution functions of all images end to end, one sorted line: image i has the values i to i + 1.
         self.line = np.r_[0.0, (mass / mass[:, -1:] + np.arange(len(mass))[:, None]).ravel()]
 
     def centres(self, image: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Converts uniform draws to points that are uniformly distributed in the region of interest.
+        """Converts uniform draws u `(M, ..., 2)` in [0, 1) to points `(M, ..., 2)` in regions of interest, in pixels.
 
-        image: (M,), index of the image whose region is used. u: (M, ..., 2) in [0, 1). Returns (M, ..., 2) in pixels.
+        The points are uniformly distributed in the region of the image with index `image` `(M,)`.
         """
         first = image.reshape(-1, *[1] * (u.ndim - 2))
         target = u[..., 0].astype(float) + first
         spot = np.searchsorted(self.line[1:], target, side="right")
         cell = (spot - first * self.cells**2).clip(0, self.cells**2 - 1)
-        # what is left of the first draw within its cell serves for the second coordinate there
+        # The position of the first draw within its cell serves as the column in the cell.
         spot = cell + first * self.cells**2
         before, after = self.line[spot], self.line[spot + 1]
         offset = ((target - before) / (after - before).clip(1e-12)).clip(0, 1)
@@ -57,9 +60,9 @@ class RoiSampler:
         return np.asarray(position * (self.side / self.cells))
 
     def part_inside(self, image: np.ndarray, box: np.ndarray) -> np.ndarray:
-        """Computes the share, 0 to 1, of each box that lies inside the region of interest of its image: (M, ...).
+        """Computes the fraction `(M, ...)` of each box that lies inside the region of interest of its image.
 
-        image: (M,), index of the image whose region is used. box: (M, ..., 4), y0, x0, h, w in pixels.
+        Boxes (y0, x0, h, w) are `(M, ..., 4)` in pixels, and `image` `(M,)` holds the index of each box's image.
         """
         scale = self.cells / self.side
         y0, x0 = np.moveaxis(np.floor(box[..., :2] * scale).astype(int), -1, 0)
@@ -70,7 +73,7 @@ class RoiSampler:
 
 
 def _shrunk(roi: Tensor, cells: int) -> Tensor:
-    """Shrinks roi (B, S, S) to the mean of each cell, float (B, cells, cells)."""
+    """Shrinks regions `(B, S, S)` to the mean of each cell, `(B, cells, cells)`."""
     if roi.shape[-1] == cells:
         return roi.float()
     return F.interpolate(roi.float()[:, None], (cells, cells), mode="area")[:, 0]
@@ -79,10 +82,13 @@ def _shrunk(roi: Tensor, cells: int) -> Tensor:
 def sides(
     u: np.ndarray, size: tuple[float, float], aspect: float, side: int, even_ratio: bool = False, least: int = LEAST
 ) -> np.ndarray:
-    """Converts uniform draws u (..., 2) to heights and widths (..., 2) in pixels, at least `least`.
+    """Converts uniform draws u `(..., 2)` in [0, 1) to heights and widths of boxes, `(..., 2)` in pixels.
 
-    The geometric mean of both is in the range `size`, relative to `side`; the longer is at most `aspect` times the
-    shorter. even_ratio: sizes are log-uniform, so that 2 to 4 % are as frequent as 20 to 40 %.
+    Args:
+        size: Range of the geometric mean of height and width, relative to the image's side length `side`.
+        aspect: Largest ratio of the longer to the shorter side.
+        even_ratio: Whether sizes are log-uniform, so that 2 to 4 % are as frequent as 20 to 40 %.
+        least: Smallest height or width in pixels.
     """
     low, high = size
     length = (low * (high / low) ** u[..., 0] if even_ratio else low + u[..., 0] * (high - low)) * side
@@ -93,11 +99,10 @@ def sides(
 def _candidates(
     image: np.ndarray, u: np.ndarray, lengths: np.ndarray, sampler: RoiSampler, inside: float, shrink: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns C candidates for each box, (M, ..., C, 4), and their scores, (M, ..., C).
+    """Returns C candidates for each box, `(M, ..., C, 4)`, and their scores, `(M, ..., C)`.
 
-    image (M,), u (M, ..., C, 2), lengths (M, ..., 2). A score is the part inside the region divided by `inside`, at
-    most 1 (0 without a region), and slightly less for later candidates. With `shrink`, later ones are smaller, down to
-    a quarter.
+    A score is the fraction inside the region divided by `inside`, at most 1 (0 without a region), minus a small penalty
+    for later candidates. If `shrink` is set, later candidates are smaller, down to a quarter.
     """
     tries = u.shape[-2]
     factor = SMALLER[:tries] if shrink else np.ones(tries, np.float32)
@@ -123,13 +128,18 @@ def place(
     inside: float,
     taken: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Places M boxes of given height and width, `lengths` (M, 2) in pixels, each at the best of C random positions.
+    """Places M boxes, each at the best of C random positions, and returns them as (y0, x0, h, w), int `(M, 4)`.
 
-    image (M,): index of each box's image; u (M, C, 2): uniform draws; inside: sufficient share of a box in the region;
-    taken (M, m, 4): boxes (y0, x0, h, w) to keep away from (h = 0: unused). Returns int (M, 4): y0, x0, h, w.
+    Args:
+        image: Index of each box's image, `(M,)`.
+        u: Uniform draws in [0, 1), `(M, C, 2)`.
+        lengths: Heights and widths in pixels, `(M, 2)`.
+        sampler: Sampler of the images' regions of interest.
+        inside: Sufficient fraction of a box inside the region.
+        taken: Boxes (y0, x0, h, w) to avoid, `(M, m, 4)`, with h = 0 where unused, or None.
     """
     if not sampler.known and taken is None:
-        u = u[:, :1]  # the first will do
+        u = u[:, :1]  # all positions are equally good
     box, score = _candidates(image, u, lengths, sampler, inside, shrink=False)
     if taken is not None:
         score = score - 10 * _overlap(box, taken)
@@ -140,11 +150,19 @@ def place_all(
     image: np.ndarray, counts: np.ndarray, u: np.ndarray, lengths: np.ndarray, sampler: RoiSampler, inside: float,
     apart: bool, least: int = LEAST,
 ) -> np.ndarray:  # fmt: skip
-    """Places the boxes of all lesions in T images: int (T, k, 4) as y0, x0, h, w; 0 where unused.
+    """Places the boxes of all lesions in T images and returns them as (y0, x0, h, w), int `(T, k, 4)`, 0 where unused.
 
-    image (T,): whose region is used; counts (T,): numbers of lesions; u (T, k, C, 2): uniform draws; lengths (T, k, 2):
-    heights and widths in pixels. If an image has no room for its lesions (inside the region, without overlap if
-    `apart`), all of them are made smaller, down to `least` pixels, and placed again.
+    If an image has no room for its lesions, all of them are made smaller and placed again.
+
+    Args:
+        image: Index of the image whose region is used, `(T,)`.
+        counts: Number of lesions in each image, `(T,)`.
+        u: Uniform draws in [0, 1), `(T, k, C, 2)`.
+        lengths: Heights and widths in pixels, `(T, k, 2)`.
+        sampler: Sampler of the images' regions of interest.
+        inside: Sufficient fraction of a box inside the region.
+        apart: Whether lesions must not overlap.
+        least: Smallest height or width in pixels.
     """
     boxes = np.zeros((*lengths.shape[:2], 4), int)
     slots = int(counts.max()) if len(counts) else 0
@@ -172,7 +190,7 @@ def place_all(
 
 
 def _overlap(box: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """Computes the share of boxes (M, C, 4) that taken (M, m, 4) cover with a margin, plus 1 if any: (M, C)."""
+    """Returns the fraction of boxes `(M, C, 4)` that `taken` `(M, m, 4)` cover with a margin, plus 1 if any."""
     a, b = box[:, :, None], taken[:, None].astype(box.dtype)
     ends = np.minimum(a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:])
     shared = (ends - np.maximum(a[..., :2], b[..., :2]) + GAP).clip(0)  # (M, C, m, 2)
@@ -181,9 +199,9 @@ def _overlap(box: np.ndarray, taken: np.ndarray) -> np.ndarray:
 
 
 def layers(boxes: np.ndarray) -> np.ndarray:
-    """Returns the layer of each box, (T, k, 4) -> (T, k): above the layers of all earlier boxes that it touches.
+    """Returns the layer `(T, k)` of each box (y0, x0, h, w), `(T, k, 4)`: one above all earlier boxes that it touches.
 
-    Lesions in the same layer do not touch and may be painted in any order.
+    A box that touches no earlier box has the layer 0. Lesions in the same layer may be painted in any order.
     """
     start, end = boxes[..., :2], boxes[..., :2] + boxes[..., 2:]
     layer: np.ndarray = np.zeros(boxes.shape[:-1], int)
@@ -193,15 +211,16 @@ def layers(boxes: np.ndarray) -> np.ndarray:
     return layer
 
 
-# Boxes of several lesions per image: drawing them and filling them in.
-
-
 def draw_boxes(
     counts: Tensor, lengths: np.ndarray, side: int, generator: torch.Generator, roi: Tensor | None, apart: bool
 ) -> Tensor:
-    """Draws the boxes of `counts` (B,) lesions per image: (B, k, 4) as y0, x0, y1, x1; 0 where unused.
+    """Draws the boxes (y0, x0, y1, x1) of several lesions in each image, `(B, k, 4)` in pixels, 0 where unused.
 
-    lengths (B, k, 2): height and width in pixels. roi: (B, S, S), 1 inside, or None. apart: no overlap if possible.
+    Args:
+        counts: Number of lesions in each image, `(B,)`.
+        lengths: Heights and widths in pixels, `(B, k, 2)`.
+        roi: Regions of interest `(B, S, S)`, 1 inside, or None.
+        apart: Whether overlaps are avoided if possible.
     """
     b, k = lengths.shape[:2]
     u = torch.rand(b, k, CANDIDATES, 2, generator=generator).numpy()
@@ -211,7 +230,7 @@ def draw_boxes(
 
 
 def fill(boxes: Tensor, side: int) -> Tensor:
-    """Returns a mask of the pixels inside any box of an image: boxes (B, k, 4) as y0, x0, y1, x1 -> bool (B, S, S)."""
+    """Returns a mask, bool `(B, S, S)`, of the pixels inside any of the boxes (y0, x0, y1, x1), `(B, k, 4)`."""
     at = torch.arange(side, device=boxes.device)
     rows = (at >= boxes[..., 0, None]) & (at < boxes[..., 2, None])
     cols = (at >= boxes[..., 1, None]) & (at < boxes[..., 3, None])

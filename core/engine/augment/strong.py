@@ -1,6 +1,6 @@
-"""Base of the strong augmentations, which turn a normal image into one of class A_n, with a mask of the change.
+"""Base of the strong augmentations, which turn a normal image into an image of class A_n and a mask of the change.
 
-Weak augmentations (`weak.py`) keep the class; strong augmentations (members of `STRONG`) change it.
+Weak augmentations (`weak.py`) keep the class; strong augmentations (registered in `STRONG`) change it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.engine.tensors import to_device
 
 
 class Strong(abc.ABC):
-    """Base of the strong augmentations. Parameters are drawn on the CPU, pixels computed on the images' device."""
+    """Base of the strong augmentations. Parameters are drawn on the CPU, pixels are computed on the images' device."""
 
     Config: ClassVar[type[BaseConfig]]
     presets: ClassVar[Mapping[str, Any]] = {}
@@ -29,18 +29,25 @@ class Strong(abc.ABC):
 
     @property
     def k(self) -> int:
-        """The largest n: the classes are A_0 to A_k."""
+        """Largest number n of the classes A_n; the classes are A_0 to A_k."""
         return int(self.config.k)
 
     @abc.abstractmethod
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Returns each image of x (B, 3, S, S) in [0, 1] turned into class A_n; n: an int or long (B,), 0 to k.
+        """Turns each image into an image of class A_n.
 
-        roi: (B, S, S), 1 inside, where changes are allowed. Raises ValueError if n or x is invalid.
+        Args:
+            x: Images `(B, 3, S, S)` in [0, 1].
+            n: Class number, 0 to k: an integer for all images, or long `(B,)`.
+            generator: Random generator on the CPU.
+            roi: Regions of interest `(B, S, S)`, 1 where changes are allowed, preferably on the CPU, or None.
+
+        Raises:
+            ValueError: If n or x is invalid.
         """
 
     def counts(self, n: int | Tensor, x: Tensor) -> Tensor:
-        """Returns n as a long (B,) on the CPU. Raises ValueError if n or the images x are invalid."""
+        """Returns n as a long tensor `(B,)` on the CPU. Raises ValueError if n or the images x are invalid."""
         if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] != x.shape[3]:
             raise ValueError(f"images must be (B, 3, S, S), square and in colour, not {tuple(x.shape)}")
         counts = torch.as_tensor(n).cpu().long()
@@ -48,14 +55,14 @@ class Strong(abc.ABC):
         if counts.shape != (len(x),):
             raise ValueError(f"n must be one number or one per image ({len(x)}), not {tuple(counts.shape)}")
         if len(counts) and (counts.min() < 0 or counts.max() > self.k):
-            raise ValueError(f"n must be 0..{self.k} (k of the configuration), not {counts.min()}..{counts.max()}")
+            raise ValueError(f"n must be 0 to k = {self.k}, not {counts.min()} to {counts.max()}")
         return counts
 
     def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Makes all classes A_0 to A_k of each image x (B, 3, S, S): B (k + 1) images, by image, then class.
+        """Makes an image of each class A_0 to A_k from each image of x; these are the x^(n) of Eq. 4.
 
-        These are the x^(n) of Eq. 4. k: at most the k of the configuration. Donor indices refer to x. Subclasses
-        override this method if making all classes at once is faster.
+        Returns B (k + 1) images, ordered by image, then by class; k is at most the k of the configuration. Donor
+        indices refer to x. Subclasses override this method if making all classes at once is faster.
         """
         several = [self(x, n, generator, roi) for n in range(1, k + 1)]
         with_blank = [self.blank(x, torch.zeros(len(x), dtype=torch.long)), *several]
@@ -65,7 +72,7 @@ class Strong(abc.ABC):
         return Mixed(**joined)
 
     def blank(self, x: Tensor, counts: Tensor) -> Mixed:
-        """Returns `x` unchanged as a Mixed with `counts`, empty masks and no lesions."""
+        """Returns `x` unchanged as a Mixed with the class numbers `counts`, empty masks and no lesions."""
         size = (len(x), x.shape[2], x.shape[3])
         return Mixed(
             images=x,
@@ -78,7 +85,7 @@ class Strong(abc.ABC):
         )
 
     def whole(self, x: Tensor, images: Tensor, counts: Tensor) -> Mixed:
-        """Returns augmented `images` of x as a Mixed whose masks cover the whole image if its count is above 0."""
+        """Returns the augmented `images` of x as a Mixed whose masks cover each whole image of a class above A_0."""
         mixed = self.blank(x, counts)
         hit = to_device(counts > 0, x.device)
         mixed.images = images
@@ -87,20 +94,21 @@ class Strong(abc.ABC):
         return mixed
 
 
-# What a strong augmentation returns.
-
-
 @dataclass
 class Mixed:
-    """A batch after a strong augmentation: B images of side S with at most k lesions each.
+    """Result of a strong augmentation: B images of side length S with at most k lesions each.
 
-    images: float32 (B, 3, S, S) in [0, 1].
-    masks: bool (B, S, S), True for every changed pixel, or for the whole image if the augmentation changes all of it.
-    count: long (B,), class n of each image, 0 to k.
-    boxes: long (B, k, 4), position of each lesion: y0, x0, y1, x1 in pixels, y1 and x1 exclusive; 0 where unused.
-    sources: long (B, k, 4), the box from which it was cut in image `donors[b, i]`; 0 if it was drawn instead.
-    donors: long (B, k), index of the donor image in the batch; B + j for image j of a pool; -1 without a donor.
-    alpha: float32 (B, S, S) in [0, 1], share of the lesion in each pixel; MedMix's `masks` is alpha > 0.
+    Attributes:
+        images: float32 `(B, 3, S, S)` in [0, 1].
+        masks: bool `(B, S, S)`, True for every changed pixel, or everywhere if the augmentation changes the whole
+            image.
+        count: Class n of each image, 0 to k, long `(B,)`.
+        boxes: Position (y0, x0, y1, x1) of each lesion in pixels, long `(B, k, 4)`, y1 and x1 exclusive, 0 where
+            unused.
+        sources: Box that each lesion was cut from in the donor image, long `(B, k, 4)`, or 0 if the lesion was drawn.
+        donors: Index of the image in the batch that each lesion was cut from, long `(B, k)`; B + j for image j of a
+            pool of other images; -1 if there is no such image.
+        alpha: Weight of the lesion in each pixel, float32 `(B, S, S)` in [0, 1]. In MedMix, `masks` is alpha > 0.
     """
 
     images: Tensor
@@ -112,13 +120,10 @@ class Mixed:
     alpha: Tensor
 
 
-# One lesion in each image, of several kinds.
-
-
 def family(name: str) -> Strong:
     """Builds a strong augmentation from "name:preset", such as "medmix:soft", or from "name" with default options.
 
-    Raises ValueError for an unknown name or preset.
+    Raises ValueError if the name or the preset is unknown.
     """
     kind, _, preset = name.partition(":")
     member = STRONG.get(kind)
@@ -132,15 +137,15 @@ def family(name: str) -> Strong:
 def paste_in_turn(
     kinds: Sequence[Strong], x: Tensor, generator: torch.Generator, roi: Tensor, first: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Pastes one lesion (class A_1) into each image x (B, 3, S, S), cycling through the augmentations `kinds`.
+    """Pastes one lesion (class A_1) into each image x `(B, 3, S, S)`, using the augmentations `kinds` in turn.
 
-    first: index of the first image that gets the first kind. Returns images (B, 3, S, S) and alpha (B, S, S).
+    Image number `first` gets the first augmentation. Returns the images and the weights of the lesions `(B, S, S)`.
     """
     mixed, alpha = x.clone(), torch.zeros_like(x[:, 0])
     for i, strong in enumerate(kinds):
         rows = torch.arange(len(x))[(i + first) % len(kinds) :: len(kinds)]
         if len(rows):
-            # Each with the whole batch, so that it has images to cut from.
+            # The whole batch is passed, so that lesions can be cut from any image.
             counts = torch.zeros(len(x), dtype=torch.long).index_fill(0, rows, 1)
             views = strong(x, counts, generator, roi)
             mixed[rows], alpha[rows] = views.images[rows], views.alpha[rows]

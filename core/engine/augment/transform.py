@@ -24,7 +24,7 @@ from core.engine.tensors import TAKES, channels_first, demand_room, in_unit, to_
 if TYPE_CHECKING:
     from core.engine.augment.matching import Match
 
-RECENT = 8  # images seen before a single one, which its lesions are cut from
+RECENT = 8  # number of earlier images from which the lesions of a single image are cut
 Pictures: TypeAlias = "Tensor | np.ndarray[Any, Any]"
 
 _alive: weakref.WeakSet[MedMix] = weakref.WeakSet()
@@ -33,23 +33,23 @@ _alive: weakref.WeakSet[MedMix] = weakref.WeakSet()
 class MedMix(v2.Transform):
     """Pastes up to k lesions into each image: `MedMix(k=3)(images) -> images, masks, counts`.
 
-    It takes a batch or a single image: in a dataset, in a collate function, or after the loader. In a
+    The transform takes a batch or a single image: in a dataset, in a collate function, or after the loader. In a
     `torchvision.transforms.v2.Compose` it goes before normalisation. With the donor `other`, lesions are patches of the
-    batch's other images. For a single image they are patches of the last eight single images that this process has
-    transformed, if the shape is the same, or else of the image itself.
+    batch's other images. For a single image, they are patches of the last eight single images that this process has
+    transformed, if these have the same shape, or else of the image itself.
 
     Args:
-        k: The largest number of lesions per image, 1 to 7; each number from 0 to k is equally likely.
-        preset: How lesions look: `quick`, `varied` (all sizes and kinds), `paper` (opaque rectangles), `soft`,
-            `lesions` (larger, mostly of the image's own tissue, with soft edges), `endoscopy`, `fundus`, `xray`,
-            `ultrasound`, `large`, `swell`, `easy`, `cut`, `seam`, `lens`, `stain`, `mottle`, `grain`, `foreign` or
-            `zoom`.
-        seed: Seed of the random draws, a whole number of 0 or more. Transforms with the same seed give the same
-            lesions, whatever torch's seed is; each worker of a DataLoader draws different lesions in every epoch.
-            None: torch's global seed is used, as in torchvision's transforms.
+        k: Largest number of lesions per image, 1 to 7. Each number from 0 to k is equally likely.
+        preset: Name of the preset for the look of lesions: `quick`, `varied` (all sizes and kinds), `paper` (opaque
+            rectangles), `soft`, `lesions` (larger, mostly of the image's own tissue, with soft edges), `endoscopy`,
+            `fundus`, `xray`, `ultrasound`, `large`, `swell`, `easy`, `cut`, `seam`, `lens`, `stain`, `mottle`, `grain`,
+            `foreign` or `zoom`.
+        seed: Seed of the random draws, a whole number of 0 or more, or None to use torch's global seed like
+            torchvision's transforms. Transforms with the same seed give the same lesions, whatever torch's seed is.
+            Each worker of a DataLoader draws different lesions in every epoch.
         settings: Settings that differ from the preset: `size=(0.1, 0.3)` (range, relative to the image's side), `shape`
             ("rectangle", "ellipse", "irregular"), `blend` ("paste", "alpha", "poisson"), `donor` ("other", "same",
-            ...), `opacity=(0.5, 1)`, `least_contrast=15` (grey levels); the error for a wrong name lists all names.
+            ...), `opacity=(0.5, 1)`, `least_contrast=15` (grey levels). The error for a wrong name lists all names.
 
     Raises:
         ValueError: If k, the preset, the seed or a setting is invalid.
@@ -63,20 +63,20 @@ class MedMix(v2.Transform):
         (torch.Size([8, 3, 64, 64]), torch.Size([8, 64, 64]), torch.Size([8]))
     """
 
-    _process: int | None  # which process the draws are of
+    _process: int | None  # id of the process that uses `_draws`
     _draws: torch.Generator | None
-    found: Match | None = None  # of `match`
+    found: Match | None = None  # result of the search, if this transform was made by `match`
 
     def __init__(self, k: int = 3, preset: str = "quick", seed: int | None = None, **settings: Any) -> None:
         super().__init__()
         if preset not in MEDMIX_PRESETS:
             raise ValueError(f"unknown MedMix preset {preset!r}; choose from: {', '.join(MEDMIX_PRESETS)}")
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
-            raise ValueError(f"seed is a whole number of 0 or more, or None, not {seed!r}")
+            raise ValueError(f"seed must be a whole number of 0 or more, or None, not {seed!r}")
         self.config = MEDMIX_PRESETS[preset].replace(k=k, **settings)
         self.strong = STRONG.get("medmix")(self.config)
         self.seed = seed
-        self.copies = 0  # that were made for other processes, by fork or pickle
+        self.copies = 0  # number of copies made for other processes, by fork or pickle
         self.__setstate__({"_process": os.getpid()})
 
     @classmethod
@@ -88,33 +88,37 @@ class MedMix(v2.Transform):
         tries: int | None = None,
         seed: int = 0,
     ) -> MedMix:
-        """Returns a MedMix whose settings are searched so that its lesions look like the lesions in a few images.
+        """Searches for settings with which pasted lesions look like the real lesions in a few images.
 
         Args:
-            images: Images, each (3, H, W) or (H, W, 3), uint8 or floats from 0 to 1; grey images may have one channel.
-            masks: The images' lesion masks (H, W). Images with an empty mask, at least 8, are the normal images into
-                which lesions are pasted; the largest lesion of each other image is matched.
+            images: Images, each `(3, H, W)` or `(H, W, 3)`, uint8 or floats in [0, 1]. Grey images may have one
+                channel.
+            masks: Lesion mask `(H, W)` of each image. Images with an empty mask, at least 8, are the normal images into
+                which lesions are pasted. The largest lesion of each other image is a target of the search.
             seconds: Duration of the search in seconds.
-            tries: The number of settings to try instead of a duration, which makes the result reproducible.
+            tries: Number of settings to try instead of searching for `seconds`, for a reproducible result, or None.
             seed: Seed of the search and of the transform.
 
         Returns:
-            A MedMix. Its attribute `found` holds distances, where 1 is the distance of normal tissue: `after`, of its
-            lesions to the given ones; `left_out`, to held-out lesions (None if fewer than four are given); `before` and
-            `left_out_before`, the same for the best preset, `preset`; and `words`, the settings that matter most.
+            A MedMix with the best settings. Its attribute `found` is the result of the search, with distances relative
+            to the distance of normal tissue. `after` is the distance of pasted lesions to the given lesions, and
+            `left_out` their distance to held-out lesions (None if fewer than four lesions are given). `before` and
+            `left_out_before` are the same distances for the best preset, named in `preset`. `words` names the settings
+            that matter most.
 
         Raises:
-            ValueError: If an image is invalid, masks do not match, or lesions or 8 normal images are missing.
+            ValueError: If an image is invalid, if masks do not match the images, if no image shows a lesion, or if
+                there are fewer than 8 normal images.
         """
-        from core.engine.augment import matching  # SciPy and an encoder, which the transform itself does not need
+        from core.engine.augment import matching  # loads SciPy and an encoder, which the transform does not need
 
         pixels = [to_pixels(in_unit(channels_first(image)[0]).expand(3, -1, -1)[None])[0] for image in images]
         binary = [np.asarray(mask) > 0 for mask in masks]
         if len(pixels) != len(binary):
-            raise ValueError(f"each image has one mask: {len(pixels)} images and {len(binary)} masks were given")
+            raise ValueError(f"each image needs one mask, but {len(pixels)} images and {len(binary)} masks were given")
         normal = [p for p, mask in zip(pixels, binary, strict=True) if not mask.any()]
         if len(normal) < 8:
-            raise ValueError(f"at least 8 normal images, with empty masks, are needed, not {len(normal)}")
+            raise ValueError(f"at least 8 normal images (with empty masks) are needed, not {len(normal)}")
         lesions = matching.Lesions.of(
             (p for p, mask in zip(pixels, binary, strict=True) if mask.any()), (m for m in binary if m.any())
         )
@@ -136,10 +140,10 @@ class MedMix(v2.Transform):
 
     @property
     def generator(self) -> torch.Generator:
-        """The random generator of this process, created at its first use.
+        """Random generator of this process, created when it is first used.
 
-        In a DataLoader's worker, its seed depends on `seed`, the worker's number and how often this transform has been
-        copied. The workers of each epoch get new copies, so the epoch need not be passed.
+        In a DataLoader's worker, its seed depends on `seed`, the worker's number and the number of copies of this
+        transform. The workers of each epoch get new copies, so the epoch need not be passed.
         """
         if self.seed is None:
             return torch.default_generator  # a DataLoader seeds it for each worker and epoch
@@ -157,18 +161,20 @@ class MedMix(v2.Transform):
         """Pastes lesions into images and returns (images, masks, counts).
 
         Args:
-            inputs: Tensors or arrays: one image (3, H, W) or (H, W, 3), or a batch of either, uint8 or floats from 0 to
-                1, with sides of 16 pixels or more; a grey image is (1, H, W) or (H, W, 1). Further inputs, such as
-                labels, are returned unchanged after `counts`; images and labels may also be passed as one tuple, like
-                the samples of a dataset.
-            roi: (H, W) or (B, H, W), not 0 where lesions may be pasted; by default everywhere.
-            counts: The number of lesions in each image, 0 to k: (B,), or one number for all; drawn if None.
+            inputs: Tensors or arrays: one image `(3, H, W)` or `(H, W, 3)`, or a batch of such images, uint8 or floats
+                in [0, 1], with sides of 16 pixels or more. A grey image is `(1, H, W)` or `(H, W, 1)`. Further inputs,
+                such as labels, are returned unchanged after `counts`. Images and labels may also be passed as one
+                tuple, like the samples of a dataset.
+            roi: Regions of interest `(H, W)` or `(B, H, W)`, nonzero where lesions may be pasted. None allows all
+                pixels.
+            counts: Number of lesions in each image, 0 to k: `(B,)`, or one number for all images. None draws the
+                numbers.
 
         Returns:
-            images: The images, with the type, shape and range of the input. Masks (torchvision's `tv_tensors.Mask`) and
-                counts are tensors, or arrays if the images are arrays.
-            masks: bool (B, H, W), True where a lesion was pasted; (H, W) for a single image.
-            counts: int64 (B,), the number of lesions in each image; a single number for a single image.
+            images: The images with lesions, with the type, shape and range of the input.
+            masks: bool `(B, H, W)`, True where a lesion was pasted, or `(H, W)` for a single image. Masks are a
+                `tv_tensors.Mask` of torchvision, or an array if the images are arrays.
+            counts: int64 `(B,)`, number of lesions in each image, or a single number for a single image.
 
         Raises:
             ValueError: If the images, `roi` or `counts` are invalid.
@@ -178,7 +184,7 @@ class MedMix(v2.Transform):
             raise ValueError(f"{TAKES}; none were given")
         images, extra = arguments[0], arguments[1:]
         if isinstance(arguments, list) and extra and all(np.shape(each) == np.shape(images) for each in extra):
-            raise ValueError(f"a list of {len(arguments)} images is no batch: stack them into (B, 3, H, W)")
+            raise ValueError(f"a list of {len(arguments)} images is not a batch; stack the images into (B, 3, H, W)")
         pixels, last = channels_first(images)
         single = pixels.ndim == 3
         x = pixels[None] if single else pixels
@@ -197,25 +203,25 @@ class MedMix(v2.Transform):
         numbers = torch.as_tensor(counts).cpu()
         if numbers.is_floating_point() or numbers.dtype == torch.bool or numbers.numel() not in (1, images):
             raise ValueError(
-                f"counts are whole numbers, one for all or one for each of the {images} images, not {numbers.dtype} "
-                f"{tuple(numbers.shape)}"
+                f"counts must be whole numbers, one for all or one for each of the {images} images, not "
+                f"{numbers.dtype} {tuple(numbers.shape)}"
             )
         if bool(((numbers < 0) | (numbers > self.config.k)).any()):
             raise ValueError(
-                f"counts lie from 0 to {self.config.k}, the k of this MedMix, not from {numbers.min()} to "
+                f"counts must lie from 0 to {self.config.k}, the k of this MedMix, not from {numbers.min()} to "
                 f"{numbers.max()}"
             )
         return numbers.long().reshape(-1).expand(images)
 
     def _mix(self, x: Tensor, roi: Tensor | None, counts: Tensor, single: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Mixes checked images (B, C, H, W) of any type -> images of that type, masks (B, H, W), counts (B,)."""
+        """Pastes lesions into checked images `(B, C, H, W)` of any type; returns images, masks and counts."""
         (h, w), side = x.shape[-2:], max(x.shape[-2:])
         batch = in_unit(x)
         batch = pad(batch.expand(-1, 3, -1, -1), (0, side - w, 0, side - h))
         if h != w or roi is not None:
             inside = torch.ones(len(x), h, w) if roi is None else roi
             roi = pad(inside.float(), (0, side - w, 0, side - h))
-        if single:  # next to those that came before it
+        if single:  # a batch with the images that came before
             before = [earlier for earlier in self._recent if earlier.shape == batch.shape[1:]]
             self._recent.append(batch[0].detach().cpu().clone())
             batch = torch.cat([batch, *(earlier[None].to(batch.device) for earlier in before)])
@@ -237,13 +243,13 @@ if hasattr(os, "register_at_fork"):
 
 
 def _region(roi: Any, x: Tensor) -> Tensor | None:
-    """Checks a region of interest against images (B, C, H, W) and returns it as (B, H, W)."""
+    """Checks a region of interest against images `(B, C, H, W)` and returns it as `(B, H, W)`."""
     if roi is None:
         return None
     region = torch.as_tensor(roi).as_subclass(Tensor)
     shape = (len(x), *x.shape[-2:])
     if tuple(region.shape) not in (shape, shape[1:]):
-        raise ValueError(f"roi is {shape[1:]} or {shape}, as the images are, not {tuple(region.shape)}")
+        raise ValueError(f"roi must be {shape[1:]} or {shape} like the images, not {tuple(region.shape)}")
     inside = (region != 0).expand(shape)
     demand_room(inside)
     return inside

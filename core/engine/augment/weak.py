@@ -1,4 +1,4 @@
-"""SimCLR's weak augmentation of a batch: crop, resize, flip, colour jitter, greyscale and blur, drawn per image."""
+"""SimCLR's weak augmentation: crop, resize, flip, colour jitter, greyscale and blur, drawn for each image."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from core.engine.tensors import to_device
 class WeakViews:
     """Makes weak views of images according to a `WeakConfig`.
 
-    views = WeakViews(config); x' = views(x, generator), or x', masks' = views.with_masks(x, generator, masks).
+    Use `views = WeakViews(config)`, then `views(x, generator)` or `views.with_masks(x, generator, masks)`.
     """
 
     def __init__(self, config: WeakConfig | None = None) -> None:
         self.config = WeakConfig() if config is None else config
 
     def draw(self, count: int, side: int, generator: torch.Generator, times: int = 1) -> WeakDraws:
-        """Draws parameters for `times` views of `count` images of `side` pixels; all first views come first."""
+        """Draws the parameters for `times` weak views of `count` images of `side` pixels, first views first."""
         u = np.concatenate([self._numbers(count, generator) for _ in range(times)])
         c = self.config
         area = c.crop[0] + u[:, 0] * (c.crop[1] - c.crop[0])
@@ -42,14 +42,18 @@ class WeakViews:
     @staticmethod
     def _numbers(count: int, generator: torch.Generator) -> np.ndarray:
         numbers: np.ndarray = torch.rand(count, 16, generator=generator).numpy()
-        torch.rand(count, 4, generator=generator)  # not used, so that what follows from a seed stays
+        torch.rand(count, 4, generator=generator)  # not used, so that later draws from a seed do not change
         return numbers
 
     def __call__(self, x: Tensor, generator: torch.Generator, lesions: Tensor | None = None, times: int = 1) -> Tensor:
-        """Makes `times` weak views of each image x (B, 3, S, S) in [0, 1]: (times B, 3, S, S), first views first.
+        """Makes `times` weak views of each image. Views of a grey image (three equal channels) are grey.
 
-        Views of a grey image (three equal channels) are grey.
-        lesions: boxes (B, k, 4), as in `Mixed`, that must stay in the crops; see `crops_with`.
+        Args:
+            x: Images `(B, 3, S, S)` in [0, 1].
+            lesions: Boxes `(B, k, 4)` as in `Mixed` that must stay in the crops, see `crops_with`, or None.
+
+        Returns:
+            The views `(times * B, 3, S, S)`, first views first.
         """
         crops = self.draw(len(x), x.shape[-1], generator, times)
         if lesions is not None:
@@ -57,40 +61,39 @@ class WeakViews:
         return apply_weak(x, crops)
 
     def with_masks(self, x: Tensor, generator: torch.Generator, masks: Tensor) -> tuple[Tensor, Tensor]:
-        """Makes a weak view of each image x (B, 3, S, S), and applies the same crop and flip to masks (B, S, S)."""
+        """Makes a weak view of each image x `(B, 3, S, S)` and applies its crop and flip to the masks `(B, S, S)`."""
         crops = self.draw(len(x), x.shape[-1], generator)
         return apply_weak(x, crops), warp_masks(masks, crops)
 
 
-# The pixels of a weak view, given what was drawn: one resampling, one affine map of the colours, one blur.
-#
-# Colour is left unclamped until the end, so it commutes with the blur and needs a single pass (see `colour.py`).
-
-
-PER_THREAD = 256**2  # pixels worked on at once by each thread of a CPU
-REACH = 3  # standard deviations; where the blur's kernel ends
+PER_THREAD = 256**2  # pixels processed at once by each thread of a CPU
+REACH = 3  # radius of the blur's kernel in standard deviations
 
 
 @dataclass
 class WeakDraws:
-    """The random parameters of the weak views of B images, on the CPU."""
+    """Random parameters of the weak views of B images, on the CPU."""
 
-    box: Tensor  # (B, 4) the crop, y0, x0, h, w in pixels, not rounded; on the images' device where lesions are kept
+    box: Tensor  # (B, 4) crop (y0, x0, h, w) in pixels, not rounded; on the images' device if lesions are kept
     flip: Tensor  # (B,) bool
     factors: Tensor  # (B, 4) brightness, contrast, saturation, hue; a saturation of 0 gives grey
     sigma: Tensor  # (B,) pixels; 0 for no blur
 
 
 def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
-    """Returns crops, moved and if necessary enlarged to contain the middle half of every lesion in both directions.
+    """Returns crops that are moved and, if necessary, enlarged to contain the middle half of each lesion's box.
 
-    box: crops (B, 4), y0, x0, h, w in pixels; lesions (B, k, 4): y0, x0, y1, x1, without area if unused. Crops that
-    need no change are kept. At least 1 / 4 of a lesion's box is then visible, or 9 / 16 if the crop is as large as it.
+    Crops that need no change are kept. At least 1 / 4 of a lesion's box is then visible, or 9 / 16 if the crop is as
+    large as the box.
+
+    Args:
+        box: Crops (y0, x0, h, w) in pixels, `(B, 4)`.
+        lesions: Boxes of lesions (y0, x0, y1, x1), `(B, k, 4)`, without area where unused.
     """
     low, high = lesions[..., :2].to(box.dtype), lesions[..., 2:].to(box.dtype)
     has_area = (high > low).all(-1, keepdim=True)
     quarter = (high - low) / 4
-    first = torch.where(has_area, low + quarter, side).amin(1)  # (B, 2): what all lesions need in sight, together
+    first = torch.where(has_area, low + quarter, side).amin(1)  # (B, 2), the part that all lesions together need
     last = torch.where(has_area, high - quarter, 0).amax(1)
     start, size = box[:, :2], torch.maximum(box[:, 2:], last - first)
     moved = torch.minimum(torch.maximum(start, last - size), first).clamp(min=0)
@@ -99,13 +102,16 @@ def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
 
 
 def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
-    """Computes one weak view per draw; draw i uses the image i mod B of x (B, 3, S, S) in [0, 1]."""
+    """Computes one weak view for each draw; draw i uses the image i mod B of x `(B, 3, S, S)` in [0, 1].
+
+    Colour is not clamped until the end, so that it commutes with the blur and needs a single pass (see `colour.py`).
+    """
     side, count = x.shape[-1], len(drawn.sigma)
     chunk = count
-    if x.device.type == "cpu":  # what stays in each core's cache
+    if x.device.type == "cpu":  # as much as stays in each core's cache
         chunk = max(1, torch.get_num_threads() * PER_THREAD // side**2)
     out = torch.empty(count, *x.shape[1:], dtype=x.dtype, device=x.device)
-    # by strength of blur: a chunk's kernel is as wide as its widest needs
+    # Sorted by the strength of the blur, because the widest kernel in a chunk determines the time for the chunk.
     order = drawn.sigma.argsort()
     kernel, reach = gaussian(drawn.sigma[order], side)
     widest = [int(of_chunk.max()) for of_chunk in torch.split(reach, chunk)]
@@ -122,7 +128,7 @@ def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
 
 
 def _put(out: Tensor, rows: Tensor, views: Tensor) -> None:
-    if out.device.type == "cpu":  # one by one: several times as fast there as `index_copy_`, which goes by element
+    if out.device.type == "cpu":  # a loop is several times as fast as `index_copy_` on a CPU
         for row, view in zip(rows.tolist(), views, strict=True):
             out[row] = view
     else:
@@ -130,7 +136,7 @@ def _put(out: Tensor, rows: Tensor, views: Tensor) -> None:
 
 
 def _reading(drawn: WeakDraws, side: int) -> tuple[Tensor, Tensor]:
-    """Returns the rows and columns (B, S), in pixels of the image, at which the S x S view is read."""
+    """Returns the rows and columns `(B, S)`, in pixels of the image, at which the view is read."""
     at = (torch.arange(side, device=drawn.box.device) + 0.5) / side
     rows = drawn.box[:, 0, None] + at * drawn.box[:, 2, None] - 0.5
     cols = drawn.box[:, 1, None] + at * drawn.box[:, 3, None] - 0.5
@@ -139,9 +145,9 @@ def _reading(drawn: WeakDraws, side: int) -> tuple[Tensor, Tensor]:
 
 
 def resample(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
-    """Samples x (B, C, S, S) bilinearly at rows (B, H) x cols (B, W), in pixels -> (B, C, H, W).
+    """Samples x `(B, C, S, S)` bilinearly at `rows` `(B, H)` and `cols` `(B, W)` in pixels; returns `(B, C, H, W)`.
 
-    A crop is at most as large as its view, so images are never shrunk and need no antialiasing.
+    A crop is at most as large as its view, so that images are never shrunk and need no antialiasing.
     """
     side = x.shape[-1]
     b, h, w = len(x), rows.shape[1], cols.shape[1]
@@ -152,7 +158,10 @@ def resample(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
 
 
 def gaussian(sigma: Tensor, side: int) -> tuple[Tensor, Tensor]:
-    """Computes Gaussian half kernels (B, R + 1), from the centre, and radii (B,); sigma (B,) in pixels, 0: no blur."""
+    """Computes Gaussian half kernels `(B, R + 1)`, from the centre outwards, and their radii `(B,)`.
+
+    The standard deviations `sigma` `(B,)` are in pixels; 0 gives no blur. `side` limits the radii.
+    """
     reach = (REACH * sigma).ceil().clamp(max=side - 1)
     at = torch.arange(int(reach.max()) + 1 if len(reach) else 1, dtype=sigma.dtype)
     kernel = torch.exp(-0.5 * (at / sigma[:, None].clamp(min=1e-3)).square()) * (at <= reach[:, None])
@@ -160,10 +169,14 @@ def gaussian(sigma: Tensor, side: int) -> tuple[Tensor, Tensor]:
 
 
 def blur(x: Tensor, kernel: Tensor, reach: int) -> Tensor:
-    """Blurs each image with a separate symmetric kernel; the image is mirrored at the border.
+    """Blurs each image with its own symmetric kernel. Images are mirrored at the border.
 
-    x: (B, C, S, S). kernel: half kernels (B, R + 1). reach: largest radius, at most R. Shifted images are added, which
-    is faster than a grouped convolution as long as they fit in the cache.
+    Shifted images are added, which is faster than a grouped convolution as long as the images fit into the cache.
+
+    Args:
+        x: Images `(B, C, S, S)`.
+        kernel: Half kernels `(B, R + 1)`, see `gaussian`.
+        reach: Largest radius, at most R.
     """
     kernel = kernel[:, :, None, None, None]
     for axis in (2, 3) if reach else ():
@@ -178,6 +191,6 @@ def blur(x: Tensor, kernel: Tensor, reach: int) -> Tensor:
 
 
 def warp_masks(masks: Tensor, drawn: WeakDraws) -> Tensor:
-    """Applies the crop and flip of a weak view to masks (B, S, S) of any type, with nearest-pixel sampling."""
+    """Applies the crop and flip of a weak view to masks `(B, S, S)` of any type, with nearest-pixel sampling."""
     rows, cols = (to_device(t.round().long(), masks.device) for t in _reading(drawn, masks.shape[-1]))
     return masks[torch.arange(len(masks), device=masks.device)[:, None, None], rows[:, :, None], cols[:, None, :]]

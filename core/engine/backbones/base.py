@@ -3,7 +3,7 @@
     BACKBONES.register("resnet18", title="ResNet-18")(partial(ResNet, "resnet18"))
 
 A `Backbone` describes a network and is not a module. The network is built by its library without changes, so that its
-weights have the names of published files.
+weights have the names used in published files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Source:
-    """A source of pretrained weights: its name for users, the pip package that contains them or "", and their URL."""
+    """Source of pretrained weights, with its name for users, its pip package or "", and its URL or ""."""
 
     name: str
     package: str = ""
@@ -32,7 +32,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Pretrained weights by the network's parameter names, with their source and licence as texts for users."""
+    """Pretrained weights by the network's parameter names, with the names of their source and licence for users."""
 
     state: dict[str, Tensor]
     source: str
@@ -42,8 +42,13 @@ class Pretrained:
 class Backbone(abc.ABC):
     """A network architecture: builds the network, computes its feature maps, and reads its pretrained weights.
 
-    mean, std: normalisation of the input, per channel, for values in [0, 1]. size: side in pixels of the images of the
-    ImageNet training. licence, sources: of the pretrained weights; sources on this machine come first.
+    Attributes:
+        name: Name of the architecture.
+        mean: Mean of each input channel, in [0, 1], for normalisation.
+        std: Standard deviation of each input channel, for normalisation.
+        size: Side length in pixels of the images in ImageNet training.
+        licence: Licence of the pretrained weights.
+        sources: Sources of the pretrained weights; sources on this machine come first.
     """
 
     name: str
@@ -59,36 +64,37 @@ class Backbone(abc.ABC):
 
     @abc.abstractmethod
     def widths(self, net: nn.Module) -> dict[int, int]:
-        """Returns the number of channels of the feature map at each of STRIDES, by stride."""
+        """Returns the number of channels of the feature map at each stride in STRIDES."""
 
     @abc.abstractmethod
     def maps(self, net: nn.Module, x: Tensor, strides: tuple[int, ...]) -> dict[int, Tensor]:
-        """Computes feature maps: x (B, 3, S, S), normalised -> {stride: (B, C, S / stride, S / stride)} of `strides`.
+        """Computes feature maps `(B, C, S / stride, S / stride)`, by stride, of normalised images x `(B, 3, S, S)`.
 
-        strides: from fine to coarse, like the result. Layers beyond the coarsest requested stride are not computed.
+        `strides` are ordered from fine to coarse, and so is the result. Layers beyond the coarsest requested stride are
+        not computed.
         """
 
     def onwards(self, net: nn.Module, h: Tensor, stride: int, strides: tuple[int, ...]) -> dict[int, Tensor] | None:
-        """Computes the maps at `strides`, all coarser than `stride`, from the map h (B, C, h, w) at `stride`.
+        """Computes the maps at `strides`, all coarser than `stride`, from the map h `(B, C, h, w)` at `stride`.
 
-        Returns None if the network cannot compute coarser maps from a single map.
+        Returns the maps by stride, or None if the network cannot compute coarser maps from a single map.
         """
         return None
 
     @abc.abstractmethod
     def imagenet(self) -> Pretrained:
-        """Returns ImageNet weights from disk or downloaded. Raises weights.BadWeights if they are not available."""
+        """Returns ImageNet weights, from disk or downloaded. Raises BadWeights if they are not available."""
 
     def bundled(self) -> Pretrained | None:
-        """Returns pretrained weights that are on this machine, such as those of a package, or None."""
+        """Returns pretrained weights that are on this machine, for example in a package, or None if there are none."""
         return None
 
     def read(self, path: str | Path, net: nn.Module) -> dict[str, Tensor]:
-        """Reads weights from a file or a run's folder. Raises weights.BadWeights if they are absent or damaged."""
+        """Reads weights from a file or a run's folder. Raises BadWeights if they are missing or damaged."""
         return weights.from_path(path)
 
     def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
-        """Converts weights that other implementations of this network saved to the names and shapes of `net`."""
+        """Converts weights saved by other implementations of this network to the names and shapes of `net`."""
         return state
 
 
@@ -98,7 +104,7 @@ def in_order(strides: Sequence[int]) -> bool:
 
 
 def ordered(strides: Iterable[int]) -> tuple[int, ...]:
-    """Returns `strides` from fine to coarse, without duplicates. Raises ValueError if empty or not all in STRIDES."""
+    """Returns `strides` from fine to coarse, without duplicates. Raises ValueError if `strides` is empty or invalid."""
     ordered = tuple(sorted(set(strides)))
     if not ordered or not set(ordered) <= set(STRIDES):
         raise ValueError(f"a backbone has maps at strides {', '.join(map(str, STRIDES))}, not {ordered}")

@@ -1,4 +1,4 @@
-"""Options of the encoder f_theta; does not import torch, so that forms and flags load quickly."""
+"""Options of the encoder f_theta. This module does not import torch, so that forms and flags load quickly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from core.engine.config import BadConfig, Config, option
 from core.engine.registry import BACKBONES
 
-STRIDES = (2, 4, 8, 16, 32)  # of the feature maps of every backbone
+STRIDES = (2, 4, 8, 16, 32)  # strides of the feature maps of every backbone
 
 
 def is_backbone(name: str) -> bool:
@@ -25,7 +25,7 @@ def is_backbone(name: str) -> bool:
 
 @dataclass(frozen=True)
 class EncoderConfig(Config):
-    """Options of the encoder: a backbone and an MLP head that projects its features to Z."""
+    """Options of the encoder: a backbone, and an MLP head that projects the backbone's features to the space Z."""
 
     arch: str = option(
         "resnet18",
@@ -34,22 +34,22 @@ class EncoderConfig(Config):
         label="Backbone",
         group="Encoder",
     )
-    dim: int = option(128, "The paper: 128.", low=1, high=65536, slider=(8, 1024), label="Dimension of Z")
+    dim: int = option(128, "128 in the paper.", low=1, high=65536, slider=(8, 1024), label="Dimension of Z")
     hidden: int = option(512, "512 as in CCD.", low=1, high=65536, slider=(8, 4096), label="Hidden layer of the head")
     unit: bool = option(
         False,
-        "Z is the unit sphere: projections are scaled to length 1 before centres and every loss, as in CCD's code.",
+        "Projections are scaled to length 1 before centres and losses are computed, as in CCD's code.",
         label="Z on the unit sphere",
     )
     init: str = option(
         "random",
-        "auto: installed ImageNet weights of this backbone or, if there are none, EfficientNet-lite0 instead of it. "
-        "Also a weights file, .pth or .safetensors, or the folder of an earlier run.",
+        "auto: installed ImageNet weights of this backbone or, if there are none, EfficientNet-lite0 instead. "
+        "A weights file (.pth or .safetensors) or the folder of an earlier run is also possible.",
         offered=lambda: ("random", "imagenet", "auto"),
         label="Start from",
     )
     seed: int = option(
-        0, "Seed of the random weights: all, or only the head's if the backbone is pretrained.", slider=(0, 2**31 - 1),
+        0, "Seed of all random weights: the head's and, unless pretrained, the backbone's.", slider=(0, 2**31 - 1),
         label="Seed of the weights",
     )  # fmt: skip
 
@@ -57,7 +57,7 @@ class EncoderConfig(Config):
         super().__post_init__()
         if not is_backbone(self.arch):
             raise BadConfig(
-                f"no encoder is called {self.arch!r}; choose from: {', '.join(BACKBONES.names())}, or timm's"
+                f"no encoder is called {self.arch!r}; choose from: {', '.join(BACKBONES.names())}, or a model of timm"
             )
         if not self.init:
             raise BadConfig("an encoder's init must be auto, random, imagenet, a weights file or the folder of a run")

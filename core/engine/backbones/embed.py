@@ -1,4 +1,4 @@
-"""Feature vectors of images, computed by an encoder, for clustering and nearest neighbours; and caches of features.
+"""Feature vectors of images, computed by an encoder, for clustering and nearest neighbours, and caches of features.
 
 There are three kinds of vectors (`KINDS`), one per image:
   centred    (f - c_n) / ||f - c_n||, the vector that l_PMSACL compares (Eq. 6)
@@ -32,7 +32,7 @@ KINDS = ("centred", "projected", "backbone")
 
 
 class Images(Protocol):
-    """Images uint8 (N, S, S, 3) that are read slice by slice: an array, a memory map, or images loaded on demand."""
+    """Images uint8 `(N, S, S, 3)` that are read slice by slice: an array, a memory map, or images loaded on demand."""
 
     def __len__(self) -> int: ...
 
@@ -50,14 +50,25 @@ def encode(
     report: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> np.ndarray:
-    """Returns features of images uint8 (N, S, S, 3): float32 (N, 128) for the kind 'projected', (N, F) for 'backbone'.
+    """Computes the features of images. The encoder is moved to `device` and set to evaluation mode.
 
-    The encoder is moved to `device` and set to eval mode. Features stored by an enclosing block of `keeping` are used
-    instead of encoding an image again. report: called with (finished images, all images) after each batch. Raises
-    ValueError for no images or another kind, Stopped if `should_stop` returns True.
+    Inside a block of `keeping`, stored features are used instead of encoding an image again.
+
+    Args:
+        images: Images, uint8 `(N, S, S, 3)`.
+        kind: Kind of features, "projected" or "backbone".
+        report: Function that is called with (number of finished images, number of all images) after each batch.
+        should_stop: Function that returns True if the computation must stop.
+
+    Returns:
+        The features, float32 `(N, D)`: D is `encoder.config.dim` if projected, else `encoder.features`.
+
+    Raises:
+        ValueError: If there are no images or if the kind is invalid.
+        Stopped: If `should_stop` returns True.
     """
     if not len(images):
-        raise ValueError("at least 1 image is needed to encode")
+        raise ValueError("there are no images to encode; give at least 1 image")
     if kind not in ("projected", "backbone"):
         raise ValueError(f"the kind of features must be projected or backbone, not {kind!r}")
     reader, features = inference_copy(encoder.to(device).eval()), _features.get()
@@ -76,15 +87,15 @@ def encode(
     return np.concatenate(out)
 
 
-COARSEST = 32  # the stride of the map that is pooled
-PIECE = 300_000  # pixels; of 96 channels at stride 2 they take 29 MB, less than glibc returns to the system (32 MB)
+COARSEST = 32  # stride of the feature map that is pooled
+PIECE = 300_000  # pixels per pass; a map of 96 channels at stride 2 takes 29 MB, and glibc reuses blocks below 32 MB
 
 
 def passed(reader: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
-    """Computes the feature maps of images uint8 (B, S, S, 3) at `strides`: {stride: (B, C, h, w)}.
+    """Computes the feature maps `(B, C, h, w)`, by stride, of images uint8 `(B, S, S, 3)`.
 
-    reader: an `inference_copy`. On a CPU only a few images are processed at a time, because allocating more memory
-    takes as long as computing. Inside a block of `keeping`, the pooled features are stored.
+    On a CPU only a few images are processed at a time, because allocating more memory takes as long as computing.
+    Inside a block of `keeping`, pooled features are stored. `reader` is a result of `inference_copy`.
     """
     device, features = reader.mean.device, _features.get()
     wanted = strides if features is None else strides | {COARSEST}
@@ -100,9 +111,11 @@ def passed(reader: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, 
 
 
 class Features:
-    """Stores pooled features, float16, by the digests of encoder and image: those of at most `most` images per encoder.
+    """Cache of pooled features in float16, keyed by the digests of encoder and image.
 
-    images: digests of the images whose features may be stored; None for all.
+    Args:
+        most: Largest number of images whose features are stored for each encoder.
+        images: Digests of the images whose features may be stored, or None for all images.
     """
 
     def __init__(self, most: int, images: Container[bytes] | None = None) -> None:
@@ -112,7 +125,7 @@ class Features:
         self._digests: weakref.WeakKeyDictionary[Encoder, str] = weakref.WeakKeyDictionary()
 
     def of(self, reader: Encoder, images: np.ndarray) -> np.ndarray:
-        """Returns the images' features, float32 (B, F) rounded to float16; computes those that are not stored yet."""
+        """Returns the features of images, float32 `(B, F)` rounded to float16. Missing features are computed."""
         keys, stored = [digest(image) for image in images], self.rows(reader)
         rows = {key: stored[key] for key in keys if key in stored}
         missing = [i for i, key in enumerate(keys) if key not in rows]
@@ -122,7 +135,7 @@ class Features:
         return np.stack([rows[key] for key in keys]).astype(np.float32)
 
     def keep(self, reader: Encoder, images: np.ndarray, values: np.ndarray) -> None:
-        """Stores pooled features `values` (B, F) of images uint8 (B, S, S, 3), up to the limit `most`."""
+        """Stores the pooled features `values` `(B, F)` of images uint8 `(B, S, S, 3)`, up to the limit `most`."""
         stored = self.rows(reader)
         for key, row in zip(map(digest, images), half(values), strict=True):
             wanted = len(stored) < self.most and (self.images is None or key in self.images)
@@ -130,7 +143,7 @@ class Features:
                 stored[key], self.added = row, True
 
     def rows(self, reader: Encoder) -> dict[bytes, np.ndarray]:
-        """Returns the stored features (F,) for an encoder, by the digests of the images."""
+        """Returns the stored features `(F,)` of an encoder, keyed by the digest of the image."""
         if reader not in self._digests:
             self._digests[reader] = weights.digest(reader.net.state_dict())
         return self.kept.setdefault(self._digests[reader], {})
@@ -141,7 +154,7 @@ _features: ContextVar[Features | None] = ContextVar("features", default=None)
 
 @contextlib.contextmanager
 def keeping(features: Features) -> Iterator[Features]:
-    """Stores the pooled features of all images that this thread encodes inside the block in `features`."""
+    """Context manager that stores the pooled features of all images encoded in this thread in `features`."""
     token = _features.set(features)
     try:
         yield features
@@ -150,32 +163,29 @@ def keeping(features: Features) -> Iterator[Features]:
 
 
 def half(values: np.ndarray) -> np.ndarray:
-    """Rounds values to float16, clipped to its range."""
+    """Rounds values to float16 and clips them to the range of float16."""
     most = float(np.finfo(np.float16).max)
     return np.clip(values, -most, most).astype(np.float16)
 
 
 def digest(image: np.ndarray) -> bytes:
-    """Returns the digest of an image's pixels, 16 bytes."""
+    """Returns a 16-byte digest of an image's pixels."""
     return hashlib.blake2b(image.tobytes(), digest_size=16).digest()
 
 
-# A faster encoder for inference: batch norms are folded into the convolutions before them, and memory is channels last.
-#
-# EfficientNet-lite0 at 224 px on one core takes 24 ms per image, and 35 ms without folding; see `bench quick-fit`.
-
-
-SIDE = 64  # of the images with which the copy is traced and checked
-CLOSE = 1e-3  # largest relative difference of a map; folding changes only the last digits
+# Folding batch norms into convolutions saves a third of the time: EfficientNet-lite0 at 224 px on one core takes 24 ms
+# per image instead of 35 ms; see `bench quick-fit`.
+SIDE = 64  # side in pixels of the image with which a copy is traced and checked
+CLOSE = 1e-3  # largest allowed relative difference of a feature map; folding changes only the last digits
 
 
 @torch.inference_mode()
 def inference_copy(encoder: Encoder) -> Encoder:
-    """Returns an eval-mode copy of an encoder for faster inference; its maps are equal up to rounding.
+    """Returns a copy of an encoder for faster inference, in evaluation mode; its maps are equal up to rounding.
 
     Batch norms are folded into the convolutions that feed them, which are found by tracing one pass. If the maps of the
-    copy differ by more than CLOSE, for example because a convolution feeds two layers, a plain copy is returned. Inside
-    a block of `remembering`, each encoder is copied only once.
+    copy differ by more than CLOSE, for example because a convolution feeds two layers, an unfolded copy is returned.
+    Inside a block of `remembering`, each encoder is copied only once.
     """
     cache = memory()
     if cache is not None and encoder in cache.copies:
@@ -193,7 +203,7 @@ def inference_copy(encoder: Encoder) -> Encoder:
         )
         conv.weight, conv.bias = weight, bias
         parent, _, leaf = names[norm].rpartition(".")
-        # timm's batch norms carry the activation that follows.
+        # timm's batch norms include the activation that follows.
         setattr(folded.net.get_submodule(parent), leaf, getattr(norm, "act", None) or nn.Identity())
     folded.to(memory_format=torch.channels_last)
     same = _close(plain.maps(probe), folded.maps(probe))
@@ -204,7 +214,7 @@ def inference_copy(encoder: Encoder) -> Encoder:
 
 
 def _fed_by_convolutions(encoder: Encoder, probe: Tensor) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
-    """Returns the batch norms whose input is the output of a convolution, with that convolution."""
+    """Returns pairs of a convolution and the batch norm whose input is the output of this convolution."""
     outputs: dict[int, tuple[nn.Conv2d, Tensor]] = {}  # holds the tensors, so that no id is reused
     pairs: list[tuple[nn.Conv2d, nn.BatchNorm2d]] = []
 
@@ -227,31 +237,26 @@ def _close(a: dict[int, Tensor], b: dict[int, Tensor]) -> bool:
     return all(float((a[s] - b[s]).abs().max()) <= CLOSE * float(a[s].abs().max()) for s in a)
 
 
-# A cache of feature maps for several detectors on the same encoder and images.
-#
-#     with remembering():
-#         ...  # fits and scores of any MapDetector
-#
-# The encoder then reads each image only once.
-
-
-STRIDES = (4, 8, 16, 32)  # cached together; a map at stride 2 would take as much memory as these
-LIMIT = 3 << 30  # bytes
+STRIDES = (4, 8, 16, 32)  # cached together; a map at stride 2 would take as much memory as all of these
+LIMIT = 3 << 30  # default size of the cache in bytes
 
 Compute = Callable[[np.ndarray, set[int]], dict[int, Tensor]]
 
 
 class Memory:
-    """A least-recently-used cache of the feature maps of single images, of at most `limit` bytes."""
+    """Least-recently-used cache of the feature maps of single images, of at most `limit` bytes."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit, self.held = limit, 0
         self.kept: OrderedDict[tuple[str, bytes], dict[int, Tensor]] = OrderedDict()
-        self.copies: weakref.WeakKeyDictionary[Encoder, Encoder] = weakref.WeakKeyDictionary()  # quicker ones
+        self.copies: weakref.WeakKeyDictionary[Encoder, Encoder] = weakref.WeakKeyDictionary()  # faster copies
         self.digests: weakref.WeakKeyDictionary[Encoder, str] = weakref.WeakKeyDictionary()
 
     def maps(self, encoder: Encoder, images: np.ndarray, strides: set[int], compute: Compute) -> dict[int, Tensor]:
-        """Returns `compute(images, strides)`, {stride: (B, C, h, w)}; each image, uint8 (B, S, S, 3), is cached."""
+        """Returns the feature maps `(B, C, h, w)`, by stride, of images uint8 `(B, S, S, 3)`, and caches them by image.
+
+        Missing maps are computed by the function `compute`. Nothing is cached if a stride is not in STRIDES.
+        """
         if not strides <= set(STRIDES):
             return compute(images, strides)
         if encoder not in self.digests:
@@ -282,13 +287,16 @@ _memory: ContextVar[Memory | None] = ContextVar("memory", default=None)
 
 
 def memory() -> Memory | None:
-    """Returns the cache of the enclosing `remembering` block in this thread, or None outside of any block."""
+    """Returns the cache of the enclosing `remembering` block in this thread, or None outside such a block."""
     return _memory.get()
 
 
 @contextlib.contextmanager
 def remembering(limit: int = LIMIT) -> Iterator[Memory]:
-    """Caches feature maps inside the block, at most `limit` bytes. A nested block uses the cache of the outer block."""
+    """Context manager that caches up to `limit` bytes of feature maps, so that no detector encodes an image again.
+
+    A nested block uses the cache of the outer block.
+    """
     enclosing = _memory.get()
     if enclosing is not None:
         yield enclosing

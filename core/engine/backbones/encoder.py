@@ -1,6 +1,6 @@
 """The encoder f_theta: a backbone (ResNet-18 in the paper) and an MLP head to Z = R^128 (Sec. Implementation details).
 
-Input is always float32 (B, 3, S, S) in [0, 1]; the encoder normalises it.
+Its input is always float32 `(B, 3, S, S)` in [0, 1]; the encoder normalises the images.
 """
 
 from __future__ import annotations
@@ -29,44 +29,46 @@ SUBSTITUTE = "efficientnet-lite0"  # used instead of a backbone whose ImageNet w
 
 
 def find(name: str) -> Backbone:
-    """Returns the backbone called `name`. Raises UnknownName (a ValueError), which lists the registered ones."""
+    """Returns the backbone called `name`. Raises UnknownName, which lists the registered names, if there is none."""
     if name not in BACKBONES.names() and is_backbone(name):
         return TimmBackbone(name)
     return BACKBONES.get(name)()
 
 
 class ClassHead(nn.Module):
-    """The head f_beta that classified A_0 to A_k in pre-training (PMSACL Eq. 8), for scoring images.
+    """The head f_beta that classified A_0 to A_k in pre-training (PMSACL Eq. 8), used to score images.
 
     Args:
         width: Number of input features.
         classes: Number of classes, k + 1.
-        on: "z" for the projection, "features" for the backbone's pooled features.
-        side: Side in pixels of the images of the pre-training.
+        on: Input of the head: "z" for the projection, "features" for the backbone's pooled features.
+        side: Side length in pixels of the images in pre-training.
     """
 
     def __init__(self, width: int, classes: int, on: str, side: int) -> None:
         super().__init__()
-        self.linear = nn.utils.skip_init(nn.Linear, width, classes)  # filled later, without random numbers
+        self.linear = nn.utils.skip_init(nn.Linear, width, classes)  # weights are loaded later
         self.on, self.side = on, side
 
     def evidence(self, h: Tensor, z: Tensor) -> Tensor:
-        """Computes the log odds of any of A_1 to A_k against A_0: features h (N, F), projections z (N, D) -> (N,)."""
+        """Computes log odds `(N,)` of A_1 to A_k against A_0 from features h `(N, F)` and projections z `(N, D)`."""
         logits = self.linear(z if self.on == "z" else h)
         return torch.logsumexp(logits[:, 1:], 1) - logits[:, 0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
+        """Returns the arguments of the constructor by name."""
         return {"width": self.linear.in_features, "classes": self.linear.out_features, "on": self.on, "side": self.side}
 
 
 class Encoder(nn.Module):
-    """The encoder f_theta = project(backbone(x)); random until `build_encoder` or `load_encoder` fills its weights.
+    """The encoder f_theta = project(backbone(x)), random until `build_encoder` or `load_encoder` sets its weights.
 
-    widths: channels of the map at each stride. features: number of pooled features, the channels of the coarsest map.
-    origin: where the first weights came from (source, licence, sha256 of the backbone), stored with the encoder;
-    `instead_of` names the requested backbone if another one was used. class_head: the head that classified A_0 to A_k
-    in pre-training, or None.
+    Attributes:
+        widths: Number of channels of the feature map at each stride.
+        features: Number of pooled features, which is the number of channels of the coarsest map.
+        origin: Source, licence and SHA-256 of the backbone's initial weights, stored with the encoder. `instead_of`
+            names the requested backbone if it was replaced by another one.
+        class_head: Head that classified A_0 to A_k in pre-training, or None.
     """
 
     class_head: ClassHead | None
@@ -87,23 +89,24 @@ class Encoder(nn.Module):
         )
         self.class_head = None
         self.origin: dict[str, str] = {"source": "random"}
-        # The backbone's statistics, whatever the init, so that an encoder can start from any other with that backbone.
+        # These depend on the backbone only, so that an encoder can start from any other one with the same backbone.
         self.register_buffer("mean", torch.tensor(self.arch.mean).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(self.arch.std).view(1, 3, 1, 1), persistent=False)
 
     def normalise(self, x: Tensor) -> Tensor:
-        """Normalises (B, 3, S, S) in [0, 1] as the backbone's pretrained weights expect it -> the same shape."""
+        """Normalises images `(B, 3, S, S)` in [0, 1] with the mean and standard deviation of each channel."""
         return (x - self.mean) / self.std
 
     def maps(self, x: Tensor, strides: Iterable[int] = STRIDES) -> dict[int, Tensor]:
-        """Computes feature maps by stride, fine to coarse: {s: (B, widths[s], S / s, S / s)}.
+        """Computes feature maps `(B, widths[s], S / s, S / s)`, by stride s, of images x `(B, 3, S, S)` in [0, 1].
 
-        Layers beyond the coarsest requested stride are not computed. Raises ValueError for a stride not in STRIDES.
+        The result is ordered from fine to coarse. Layers beyond the coarsest requested stride are not computed. Raises
+        ValueError if `strides` is empty or has a stride that is not in STRIDES.
         """
         return self.arch.maps(self.net, self.normalise(x), ordered(strides))
 
     def onwards(self, maps: dict[int, Tensor], strides: Iterable[int] = STRIDES) -> dict[int, Tensor] | None:
-        """Returns the maps at `strides`: the given ones, and coarser ones, computed from the coarsest given map.
+        """Returns the maps at `strides`: those in `maps`, and coarser maps computed from the coarsest map in `maps`.
 
         Returns None if the network cannot compute coarser maps from a single map, as is the case for transformers.
         """
@@ -114,20 +117,20 @@ class Encoder(nn.Module):
 
     @staticmethod
     def pool(maps: dict[int, Tensor]) -> Tensor:
-        """Returns the pooled features (B, F): the mean over the image of the map at the coarsest of STRIDES."""
+        """Returns the pooled features `(B, F)`: the mean over the image of the map at the coarsest of STRIDES."""
         return F.adaptive_avg_pool2d(maps[STRIDES[-1]], 1).flatten(1)
 
     def backbone(self, x: Tensor) -> Tensor:
-        """Computes the pooled features of images: (B, 3, S, S) in [0, 1] -> (B, F), where F is `features`."""
+        """Computes the pooled features `(B, F)` of images `(B, 3, S, S)` in [0, 1], where F is `features`."""
         return self.pool(self.maps(x, STRIDES[-1:]))
 
     def project(self, h: Tensor) -> Tensor:
-        """Projects pooled features (B, F) to Z, (B, `config.dim`); scaled to length 1 if `config.unit` is set."""
+        """Projects pooled features `(B, F)` to `(B, config.dim)`, scaled to length 1 if `config.unit` is set."""
         z: Tensor = self.head(h)
         return F.normalize(z.float(), dim=1) if self.config.unit else z
 
     def forward(self, x: Tensor) -> Tensor:
-        """Computes the projections f_theta(x) of images: (B, 3, S, S) in [0, 1] -> (B, `config.dim`)."""
+        """Computes the projections f_theta(x), `(B, config.dim)`, of images `(B, 3, S, S)` in [0, 1]."""
         return self.project(self.backbone(x))
 
 
@@ -135,9 +138,8 @@ def build_encoder(config: EncoderConfig) -> Encoder:
     """Builds a new encoder according to `config`, without changing the global random state.
 
     With the init `auto`, a backbone without weights on this machine is replaced by SUBSTITUTE, whose weights come with
-    the installation; `config` and `origin` of the encoder record this. If they are missing too, weights are random.
-
-    Raises weights.BadWeights (a ValueError) if the weights are not available; the message says what to do.
+    the installation; `config` and `origin` of the encoder record this. If these are missing too, the weights are
+    random. Raises BadWeights, a ValueError that says what to do, if the weights are not available.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -157,7 +159,8 @@ def build_encoder(config: EncoderConfig) -> Encoder:
 def fill(encoder: Encoder, state: dict[str, Tensor], source: str) -> None:
     """Copies the weights `state` into the encoder's backbone, and into its head if names and shapes agree.
 
-    source: for error messages. Raises weights.BadWeights if a backbone weight is missing or has another shape.
+    `source` names the source of the weights in error messages. Raises BadWeights if a weight of the backbone is missing
+    or has another shape.
     """
     backbone = {n: v for n, v in encoder.net.state_dict().items() if not n.endswith("num_batches_tracked")}
     heads = {n: v for n, v in state.items() if n.startswith("head.")}
@@ -173,7 +176,7 @@ def fill(encoder: Encoder, state: dict[str, Tensor], source: str) -> None:
                 )
             value.copy_(state[name])
         head = {f"head.{name}": value for name, value in encoder.head.state_dict().items()}
-        # A head is copied completely or not at all, as a partly trained head is of no use.
+        # A head is copied completely or not at all, because a partly trained head is useless.
         if all(name in heads and heads[name].shape == value.shape for name, value in head.items()):
             for name, value in head.items():
                 value.copy_(heads[name])
@@ -199,13 +202,16 @@ def save_encoder(
     half: bool = False,
     class_head: ClassHead | None = None,
 ) -> None:
-    """Writes encoder.safetensors, encoder.json and, if given, the centres (k+1, D) into `folder`.
+    """Writes encoder.safetensors, encoder.json and, if given, the centres into `folder`.
 
-    encoder.json holds the configuration, `extra`, the origin of the initial weights and the SHA-256 of the saved ones.
-    It is written last, so that a folder that contains it is complete.
+    encoder.json holds the configuration, `extra`, the origin of the initial weights and the SHA-256 of the saved
+    weights. It is written last, so that a folder with this file is complete.
 
-    half: whether weights are saved in float16, for encoders that are not trained further. class_head: saved instead of
-    `encoder.class_head`.
+    Args:
+        extra: JSON values to store in encoder.json.
+        centres: Class centres `(k + 1, D)`, or None.
+        half: Whether weights are saved in float16, for encoders that are not trained further.
+        class_head: Class head to save instead of `encoder.class_head`.
     """
     folder = Path(folder)
     if centres is not None:
@@ -222,20 +228,20 @@ def save_encoder(
 
 
 def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Encoder:
-    """Loads the encoder saved in `folder`, in eval mode on `device`. Raises BadWeights if it is absent or damaged."""
+    """Loads the encoder saved in `folder`, in evaluation mode. Raises BadWeights if it is absent or damaged."""
     folder = Path(folder)
     if not (folder / ABOUT).is_file():
         raise weights.BadWeights(f"{folder} holds no encoder ({ABOUT}); give the folder of a finished pre-training run")
     try:
         saved = json.loads((folder / ABOUT).read_text())
         config = EncoderConfig.from_dict(saved["encoder"])
-        with torch.random.fork_rng(devices=[]):  # the random weights are all replaced
+        with torch.random.fork_rng(devices=[]):  # all random weights are replaced below
             encoder = Encoder(config)
             if saved.get("class_head"):
                 encoder.class_head = ClassHead(**saved["class_head"])
         state = load_file(folder / WEIGHTS)
         if saved.get("sha256", "") not in ("", weights.digest(state)):
-            raise OSError(f"{WEIGHTS} is not what {ABOUT} says was written")
+            raise OSError(f"{WEIGHTS} does not have the SHA-256 in {ABOUT}")
         encoder.load_state_dict(state)
         encoder.origin = saved.get("origin", {"source": config.init})
     except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
@@ -244,6 +250,6 @@ def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Enco
 
 
 def load_centres(folder: Path | str) -> Tensor | None:
-    """Loads the centres c_0 to c_k, float32 (k+1, D), that were saved with an encoder; None if there are none."""
+    """Returns the centres c_0 to c_k saved with an encoder, float32 `(k + 1, D)`, or None if none were saved."""
     path = Path(folder) / CENTRES
     return load_file(path)["centres"] if path.is_file() else None

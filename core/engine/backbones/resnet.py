@@ -16,12 +16,12 @@ from core.engine.registry import BACKBONES
 
 
 class ResNet(Backbone):
-    """A ResNet of torchvision. Stride 2 is the stem before its pooling, strides 4 to 32 are layers 1 to 4."""
+    """A ResNet of torchvision. Stride 2 is the stem before pooling; strides 4 to 32 are layers 1 to 4."""
 
     licence = "BSD-3-Clause (torchvision); trained on ImageNet, whose images are for research"
 
     def __init__(self, name: str) -> None:
-        import torchvision  # here: it takes seconds to load, and the page's process never builds a network
+        import torchvision  # imported here because it takes seconds to load and the page's process builds no network
 
         self.name = name
         self.weights = torchvision.models.get_model_weights(name).DEFAULT
@@ -29,7 +29,7 @@ class ResNet(Backbone):
 
     @property
     def file(self) -> Path:
-        """The path at which torchvision caches the downloaded weights."""
+        """Path at which torchvision caches the downloaded weights."""
         return Path(torch.hub.get_dir()) / "checkpoints" / Path(self.weights.url).name
 
     def build(self) -> nn.Module:
@@ -61,8 +61,8 @@ class ResNet(Backbone):
             state = self.weights.get_state_dict(progress=False, check_hash=True)
         except (URLError, OSError, RuntimeError) as error:
             raise BadWeights(
-                f"the ImageNet weights could not be downloaded ({error}). On a machine with network access fetch "
-                f"{self.weights.url}, then either put the file at {self.file} or give its path as the encoder's init"
+                f"the ImageNet weights could not be downloaded ({error}). On a machine with network access download "
+                f"{self.weights.url}, then either put the file at {self.file} or set the encoder's init to its path"
             ) from error
         return Pretrained(state, self.sources[0].name, self.licence)
 

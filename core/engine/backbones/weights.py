@@ -1,4 +1,4 @@
-"""Reading, checking and hashing an encoder's weights, from a file or the folder of a run."""
+"""Reading, checking and hashing an encoder's weights, from a file or a run's folder."""
 
 from __future__ import annotations
 
@@ -30,18 +30,21 @@ NESTS = ("state_dict", "model_state_dict", "model", "net", "encoder", "teacher")
 
 
 class BadWeights(ValueError):
-    """Raised if weights are absent, damaged or of another network; the message says what to do."""
+    """Raised if weights are missing, damaged or of another network. The message says what to do."""
 
 
 def from_path(path: str | Path) -> dict[str, Tensor]:
-    """Reads weights from a .pth, .pt or .safetensors file or a run's folder; runs no code in it. Raises BadWeights."""
+    """Reads weights from a .pth, .pt or .safetensors file or a run's folder, without running code from the file.
+
+    Raises BadWeights if the weights are missing, damaged or of another type.
+    """
     path = Path(path).expanduser()
     if path.is_dir():
         path = path / "encoder.safetensors"
         if not path.is_file():
             raise BadWeights(f"{path.parent} holds no encoder; give the folder of a finished pre-training run")
     if not path.is_file():
-        raise BadWeights(f"no weights file at {path}; an encoder's init is auto, random, imagenet, a file or a run")
+        raise BadWeights(f"no weights file at {path}; set init to auto, random, imagenet, a file or a run's folder")
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
@@ -49,17 +52,17 @@ def from_path(path: str | Path) -> dict[str, Tensor]:
             return _unnest(torch.load(path, map_location="cpu", weights_only=True), path)
     except pickle.UnpicklingError as error:
         raise BadWeights(
-            f"{path} is damaged, or holds more than tensors, which is refused for safety; save only its state_dict"
+            f"{path} is damaged or, for safety, refused because it holds more than tensors; save only its state_dict"
         ) from error
     except (OSError, RuntimeError, EOFError, SafetensorError) as error:
         raise BadWeights(f"{path} cannot be read: it is damaged or not a weights file ({error})") from error
     raise BadWeights(
-        f"{path.name}: weights are read from .pth, .pt and .safetensors files, for timm's ViTs also from .npz files"
+        f"{path.name} must be a .pth, .pt or .safetensors file, or for timm's vision transformers an .npz file"
     )
 
 
 def about(path: str | Path) -> dict[str, str]:
-    """Returns the description stored with a weights file that a user added, {arch, licence, sha256}; {} for others.
+    """Returns the description (arch, licence, sha256) of a weights file that a user added, or {} for other files.
 
     Raises BadWeights if the file has changed since it was added.
     """
@@ -80,12 +83,12 @@ def _unnest(nested: object, path: Path) -> dict[str, Tensor]:
             break
         nested = inner
     if not isinstance(nested, dict) or not any(isinstance(v, Tensor) for v in nested.values()):
-        raise BadWeights(f"{path} holds no weights by name; save a state_dict")
+        raise BadWeights(f"{path} holds no named weights; save a state_dict")
     return {name: value for name, value in nested.items() if isinstance(value, Tensor)}
 
 
 def plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
-    """Removes the prefix that training code added to the names. first: a weight's name in the network, to detect it."""
+    """Removes the prefix that training code added to the names of weights, detected by the unprefixed name `first`."""
     for mark in (first, "_conv_stem.weight"):
         for prefix in ("", *PREFIXES):
             if f"{prefix}{mark}" in state:

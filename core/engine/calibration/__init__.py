@@ -1,1 +1,1 @@
-"""Thresholds, percentiles and scales of scores and heat maps, from held-out normal images."""
+"""Thresholds, percentiles and scales of anomaly scores and heat maps, computed on held-out normal images."""

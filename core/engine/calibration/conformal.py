@@ -1,7 +1,7 @@
-"""Thresholds from held-out normals that guarantee a false alarm rate (split conformal prediction).
+"""Thresholds from held-out normal images that guarantee a false alarm rate (split conformal prediction).
 
 The guarantee holds for any distribution of scores as long as new and held-out images are exchangeable. Images of one
-patient are not exchangeable with those of others, so patients are counted instead if they are known.
+patient are not exchangeable with images of other patients, so patients are counted instead of images if known.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import numpy as np
 
 
 class Conformal(NamedTuple):
-    """A threshold and its guarantee for new normal images.
+    """Threshold with a guarantee on the fraction of new normal images above the threshold.
 
-    threshold: scores above it are flagged; infinite if there are fewer held-out images than needed. guarantee: a
-    sentence for users. needed, held: the numbers of held-out normal images, or patients, that are required and present.
+    Attributes:
+        threshold: Score above which an image is flagged; infinite if there are too few held-out images.
+        guarantee: Sentence for users that states the guarantee, or why there is none.
+        needed, held: Numbers of held-out normal images, or patients, that are needed and available.
     """
 
     threshold: float
@@ -29,9 +31,11 @@ class Conformal(NamedTuple):
 def promised(
     scores: np.ndarray, patients: np.ndarray | None = None, alpha: float = 0.05, confidence: float = 0.95
 ) -> Conformal:
-    """Returns the strongest guarantee that held-out normals allow: with `confidence`, else on average, else none.
+    """Returns the threshold with the strongest guarantee that the held-out normal images allow.
 
-    scores: (n,), in any order. patients: (n,), or None if they are unknown. alpha: the false alarm rate.
+    The guarantee holds with probability `confidence` if possible, otherwise on average; without enough images there is
+    none. `alpha` is the allowed false alarm rate. The scores `(n,)` may be in any order, and `patients` `(n,)` is None
+    if the patients are unknown.
     """
 
     def bound(sure: float | None) -> Conformal:
@@ -49,41 +53,41 @@ def by_images(
     confidence: float | None = None,
     units: str = "normal images",
 ) -> Conformal:
-    """Computes the threshold that at most a share `alpha` of new normal images exceeds.
+    """Computes a threshold that is exceeded by at most a fraction `alpha` of new normal images.
 
-    Without `confidence` this holds on average over samples of held-out images: the threshold is the score of rank
-    ceil((n + 1)(1 - alpha)), and n must be at least 1 / alpha - 1. With `confidence` it holds for that share of the
-    samples: the share above rank k is distributed as Beta(n + 1 - k, k), and the smallest k is used at which it is at
-    most alpha with this probability.
+    Without `confidence`, this holds on average over draws of n held-out images: the threshold is the score of rank
+    ceil((n + 1)(1 - alpha)), and n must be at least 1 / alpha - 1. With `confidence`, it holds for that fraction of the
+    draws: the fraction of new scores above rank k follows Beta(n + 1 - k, k), and the threshold is the score of the
+    smallest rank k at which the fraction is at most `alpha` with this probability.
 
     Args:
-        scores: (n,), ascending, of held-out normals.
-        alpha: The false alarm rate.
-        confidence: See above; None for a guarantee on average.
-        units: What each score belongs to, a plural for the sentence: "normal images" or "patients".
+        scores: `(n,)` scores of held-out normal images in ascending order.
+        alpha: False alarm rate, between 0 and 1.
+        confidence: Probability of the guarantee, between 0 and 1, or None for a guarantee on average.
+        units: Plural noun for what the scores belong to, as used in the guarantee: "normal images" or "patients".
 
     Raises:
-        ValueError: Unless alpha and confidence are between 0 and 1.
+        ValueError: If `alpha` or `confidence` is not between 0 and 1.
     """
     _check(alpha, confidence)
     n = len(scores)
     if confidence is None:
         needed = _needed(alpha)
         rank = math.ceil((n + 1) * (1 - alpha) - 1e-9)
-        how = f"on average over draws of held-out {units.split()[-1]}"
+        condition = f"on average over draws of held-out {units.split()[-1]}"
     else:
-        from scipy.special import betainc  # here, as it takes time to load and is rarely needed
+        from scipy.special import betainc  # imported here because it loads slowly and is rarely needed
 
         needed = math.ceil(math.log(1 - confidence) / math.log(1 - alpha) - 1e-9)
         ranks = np.arange(1, n + 1)
         enough = betainc(n + 1 - ranks, ranks, alpha) >= confidence
         rank = int(ranks[enough][0]) if enough.any() else n + 1
-        how = f"with {100 * confidence:g} % confidence in the held-out {units.split()[-1]} drawn"
+        condition = f"with {100 * confidence:g} % confidence in the held-out {units.split()[-1]} drawn"
     if n < needed:
         return _none(alpha, needed, n, units)
-    whose = "normal images" if units == "normal images" else f"normal images of new {units}"
+    population = "normal images" if units == "normal images" else f"normal images of new {units}"
     sentence = (
-        f"At most {100 * alpha:g} % of {whose} like the {n} held-out ones are flagged, {how} "
+        f"At most {100 * alpha:g} % of {population} like the {n} held-out ones are flagged, {condition} "
         f"(at least {needed} are needed)."
     )
     return Conformal(float(scores[rank - 1]), sentence, needed, n)
@@ -92,14 +96,13 @@ def by_images(
 def by_patients(
     scores: np.ndarray, patients: np.ndarray, alpha: float = 0.05, confidence: float | None = None
 ) -> Conformal:
-    """Computes the threshold that a normal image of a new patient exceeds with a probability of at most `alpha`.
+    """Computes a threshold that a normal image of a new patient exceeds with a probability of at most `alpha`.
 
-    Each of K patients has the weight 1 / (K + 1), shared by the patient's images. The threshold is the lowest score
-    with 1 - alpha of the weight at or below it (Lee, Barber and Willett, Distribution-free inference with hierarchical
-    data, 2023). With one image per patient it equals `by_images`. With `confidence`, `by_images` is applied to
-    one random image of each patient, always the same one.
-
-    scores, patients: (n,), of held-out normals, in any order. Raises ValueError as `by_images` does.
+    Each of K patients has the weight 1 / (K + 1), divided equally among the patient's images. The threshold is the
+    lowest score with 1 - `alpha` of the weight at or below the score (Lee, Barber and Willett, Distribution-free
+    inference with hierarchical data, 2023). With one image per patient, it equals `by_images`. With `confidence`,
+    `by_images` is applied to one image of each patient, drawn with a fixed seed. The scores `(n,)` and their `patients`
+    `(n,)` are in any order. Raises ValueError if `alpha` or `confidence` is not between 0 and 1.
     """
     if confidence is not None:
         rows = np.random.default_rng(0).permutation(len(scores))
@@ -122,7 +125,7 @@ def by_patients(
 
 def _check(alpha: float, confidence: float | None) -> None:
     if not 0 < alpha < 1 or (confidence is not None and not 0 < confidence < 1):
-        raise ValueError("alpha and confidence are shares between 0 and 1, for example 0.05 and 0.95")
+        raise ValueError(f"alpha and confidence must be between 0 and 1, not {alpha} and {confidence}")
 
 
 def _needed(alpha: float) -> int:
@@ -132,7 +135,7 @@ def _needed(alpha: float) -> int:
 def _none(alpha: float, needed: int, held: int, units: str) -> Conformal:
     return Conformal(
         math.inf,
-        f"No threshold can promise that at most {100 * alpha:g} % of normal images are flagged: it takes "
+        f"No threshold can promise that at most {100 * alpha:g} % of normal images are flagged: this needs "
         f"{needed} held-out {units}, and there are {held}. Hold out more.",
         needed,
         held,

@@ -1,8 +1,8 @@
-"""Drift: whether new normal images still resemble the training images.
+"""Drift: tests whether new normal images still resemble the training images.
 
 Sources: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2022), ch. 8 (conformal martingales; the
-simple jumper); Vovk, Petej, Nouretdinov, Ahlberg, Carlsson and Gammerman, Retrain or not retrain (COPA 2021).
-Only NumPy and SciPy are needed here.
+simple jumper); Vovk, Petej, Nouretdinov, Ahlberg, Carlsson and Gammerman, Retrain or not retrain (COPA 2021). Only
+NumPy and SciPy are needed.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-ALARM = 100.0  # capital at which a change is reported; without a change, at most 1 in ALARM series ever reaches it
-#                (Ville's inequality)
-JUMP = 0.01  # share of the capital that changes its bet with each image
-LEAST = 20  # normal images needed in each group of a comparison
-SMALL = 0.2  # Kolmogorov distance of two groups, below which even a significant difference matters little
+ALARM = 100.0  # alarm capital; without drift, at most 1 in ALARM series ever reaches it (Ville's inequality)
+JUMP = 0.01  # fraction of the capital that changes its bet with each image
+LEAST = 20  # smallest number of normal images in each group of a comparison
+SMALL = 0.2  # Kolmogorov distance between two groups below which even a significant difference matters little
 
 
 def online_p_values(held: np.ndarray, new: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Computes p-values (m,) of new scores in their order of arrival, each among held-out and earlier scores.
+    """Computes the p-values `(m,)` of new scores in order of arrival, each relative to held-out and earlier scores.
 
-    Ties are broken at random. The p-values are independent and uniform over (0, 1) as long as all scores are
-    exchangeable, however few are held out; p-values among the held-out scores only would not be.
+    Ties are broken at random. If all scores are exchangeable, the p-values are independent and uniform over (0, 1) for
+    any number of held-out scores; p-values relative to the held-out scores alone would not be independent.
     """
     rng, earlier = np.random.default_rng(seed), list(np.sort(np.asarray(held, np.float64)))
     out = np.empty(len(new))
@@ -34,18 +33,18 @@ def online_p_values(held: np.ndarray, new: np.ndarray, seed: int = 0) -> np.ndar
 
 
 def first_of_each(patients: np.ndarray) -> np.ndarray:
-    """Returns the ascending indices of each patient's first image; patients: (n,), the patient of each image.
+    """Returns the ascending indices of each patient's first image, given the patients `(n,)` of the images.
 
-    Images of one patient are alike, and so not exchangeable with those of others. One image per patient, chosen by the
-    same rule among held-out and new images, is exchangeable if patients are.
+    Images of one patient are alike and therefore not exchangeable with images of other patients. One image per patient,
+    chosen by the same rule among held-out and new images, is exchangeable if the patients are.
     """
     return np.sort(np.unique(patients, return_index=True)[1])
 
 
 def jumper(p: np.ndarray, jump: float = JUMP) -> np.ndarray:
-    """Computes the capital (m,) of the simple jumper, a conformal martingale, after each of the p-values p (m,).
+    """Computes the capital `(m,)` of the simple jumper, a conformal martingale, after each of the p-values `p` `(m,)`.
 
-    It bets on small p-values, on large ones or on none. Without a change, the capital stays at 1 in expectation.
+    The jumper bets on small p-values, on large ones or on none. Without drift, its expected capital stays at 1.
     """
     bets = np.array([-1.0, 0.0, 1.0])
     capital, out = np.full(3, 1 / 3), np.empty(len(p))
@@ -57,13 +56,13 @@ def jumper(p: np.ndarray, jump: float = JUMP) -> np.ndarray:
 
 
 def first_alarm(capital: np.ndarray, alarm: float = ALARM) -> int | None:
-    """Returns the index of the first image at which the capital reaches the alarm; None if it never does."""
+    """Returns the index of the first image at which the capital reaches `alarm`, or None if it never does."""
     over = np.flatnonzero(capital >= alarm)
     return int(over[0]) if len(over) else None
 
 
 class Changed(NamedTuple):
-    """A measure compared between two groups: their medians, Kolmogorov distance and Bonferroni-corrected p value."""
+    """A measure of two groups of images: both medians, Kolmogorov distance and Bonferroni-corrected p-value."""
 
     measure: str
     usual: float
@@ -73,16 +72,16 @@ class Changed(NamedTuple):
 
     @property
     def matters(self) -> bool:
-        """Whether the difference is significant and not small."""
+        """Whether the difference is significant and large enough to matter."""
         return self.p < 0.01 and self.distance >= SMALL
 
 
 def compare(usual: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[Changed]:
-    """Compares each measure between the usual images (n,) and new ones (m,), largest difference first.
+    """Compares each measure between the usual images `(n,)` and new images `(m,)`, largest difference first.
 
     The test is the two-sample Kolmogorov-Smirnov test. Measures with fewer than LEAST images in a group are skipped.
     """
-    from scipy import stats  # here, as it takes a second to load and is rarely needed
+    from scipy import stats  # imported here because it takes a second to load and is rarely needed
 
     names = [n for n in usual if n in new and min(len(usual[n]), len(new[n])) >= LEAST]
     tests = [stats.ks_2samp(usual[n], new[n]) for n in names]
@@ -96,7 +95,7 @@ def compare(usual: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[Ch
 
 
 def measures(images: np.ndarray) -> dict[str, np.ndarray]:
-    """Computes plain measures of images uint8 (N, S, S, 3): brightness, contrast, colour and sharpness, each (N,)."""
+    """Computes brightness, contrast, colour and sharpness, each `(N,)`, of images uint8 `(N, S, S, 3)`."""
     x = np.asarray(images, np.float32) / 255
     grey = x.mean(3)
     edges = np.abs(np.diff(grey, axis=1)).mean((1, 2)) + np.abs(np.diff(grey, axis=2)).mean((1, 2))

@@ -1,4 +1,4 @@
-"""Heat maps on a detector's grid and on the image's pixels."""
+"""Heat maps `(N, h, w)` on a detector's grid, and regions of interest `(N, S, S)` on the image's pixels."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch.nn import functional as F
 
 from core.engine.rows import Rows
 
-BLOCK = 256  # regions of interest that are resized at once: as floats they take four times the bytes
+BLOCK = 256  # number of regions of interest that are resized at once, because floats need four times the memory
 
 
 def blur(maps: Tensor, sigma: float) -> Tensor:
-    """Blurs maps (N, h, w) by a Gaussian with sigma in cells and reflected borders; a sigma of 0 changes nothing."""
+    """Blurs maps `(N, h, w)` by a Gaussian with a standard deviation of `sigma` cells and reflected borders."""
     if sigma <= 0:
         return maps
     radius = max(int(4 * sigma + 0.5), 1)
@@ -26,29 +26,29 @@ def blur(maps: Tensor, sigma: float) -> Tensor:
 
 
 def _pad(x: Tensor, radius: int, axis: int) -> Tensor:
-    """Pads by repeated reflection; `F.pad` reflects only once, which fails if the grid is smaller than the kernel."""
+    """Pads by repeated reflection; `F.pad` reflects only once and fails if the grid is smaller than the kernel."""
     n = x.shape[axis]
     index = torch.arange(-radius, n + radius, device=x.device).remainder(2 * n)  # ... 1 0 | 0 1 .. n-1 | n-1 ...
     return x.index_select(axis, torch.minimum(index, 2 * n - 1 - index))
 
 
 def upsample(maps: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
-    """Resizes maps (N, h, w) to float32 (N, H, W) bilinearly. size: the side of a square, or (H, W)."""
+    """Resizes maps `(N, h, w)` bilinearly to float32 `(N, H, W)`; `size` is (H, W) or the side length of a square."""
     height, width = (size, size) if isinstance(size, int) else size
     x = torch.from_numpy(np.ascontiguousarray(maps, dtype=np.float32))[:, None]
     return np.asarray(F.interpolate(x, (height, width), mode="bilinear", align_corners=False)[:, 0].numpy())
 
 
 def covered(roi: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Computes the share of each cell of a grid (h, w) that is inside regions (N, S, S): float32 (N, h, w)."""
+    """Computes the fraction of each cell of an h x w grid inside regions `(N, S, S)`: float32 `(N, h, w)`."""
     inside, every = _counts(roi, shape)
     return inside / every
 
 
 def _counts(roi: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Counts the pixels of each cell that are inside regions (N, S, S), as (N, h, w), and all of them, as (h, w).
+    """Counts the pixels of each cell inside the regions, `(N, h, w)`, and all pixels of each cell, `(h, w)`.
 
-    Cells are those of `F.interpolate(mode="area")`, which ONNX does not support for all sizes.
+    The cells are those of `F.interpolate(mode="area")`, which ONNX does not support for all sizes.
     """
     rows, columns = (_windows(n, cells, roi.device) for n, cells in zip(roi.shape[1:], shape, strict=True))
     blocks = [roi] if torch.compiler.is_exporting() else roi.split(BLOCK)
@@ -57,22 +57,22 @@ def _counts(roi: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
 
 
 def _windows(size: int, cells: int, device: torch.device) -> Tensor:
-    """Returns (cells, size) of 0 and 1: which pixels are averaged for each cell."""
+    """Returns a matrix `(cells, size)` of 0 and 1 that selects the pixels averaged for each cell."""
     pixels, numbers = np.arange(size), np.arange(cells + 1)[:, None] * size
     windows = (pixels >= numbers[:-1] // cells) & (pixels < -(-numbers[1:] // cells))
     return torch.from_numpy(windows.astype(np.float32)).to(device)
 
 
 def inside_of(roi: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Resizes regions (N, S, S) to bool (N, h, w); a cell is inside if at least half of it is."""
+    """Resizes regions `(N, S, S)` to bool `(N, h, w)`; a cell is inside if at least half of its pixels are."""
     inside, every = _counts(roi, shape)
     return 2 * inside >= every
 
 
 def counting(maps: Tensor, roi: Tensor | None) -> Tensor:
-    """Returns which cells of maps (N, h, w) count, bool (N, h, w): those inside roi (N, S, S), or all.
+    """Returns which cells of maps `(N, h, w)` are evaluated: those inside `roi` `(N, S, S)`, or all if `roi` is None.
 
-    All cells of an image with an empty region count.
+    If the region of an image is empty, all cells of the image are evaluated.
     """
     if roi is None:
         return torch.ones_like(maps, dtype=torch.bool)
@@ -81,18 +81,18 @@ def counting(maps: Tensor, roi: Tensor | None) -> Tensor:
 
 
 def mean_inside(maps: Tensor, roi: Tensor | None) -> Tensor:
-    """Computes the mean (N,) of maps (N, h, w) inside roi (N, S, S), over the cells that `counting` returns."""
+    """Computes the mean `(N,)` of each map `(N, h, w)` over the cells that `counting` returns."""
     inside = counting(maps, roi)
     return (maps * inside).sum((1, 2)) / inside.sum((1, 2))
 
 
 def masked_maps(maps: Tensor, roi: Tensor | None) -> Tensor:
-    """Sets maps (N, h, w) to their minimum outside the region of interest, so that the maximum is inside."""
+    """Sets maps `(N, h, w)` to their minimum outside `roi` `(N, S, S)`, so that each maximum is inside."""
     return maps if roi is None else torch.where(inside_of(roi, maps.shape[1:]), maps, maps.amin((1, 2), keepdim=True))
 
 
 def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Resizes regions uint8 (N, S, S) to bool (N, h, w) as `inside_of` does, BLOCK at a time; `shape` is (h, w)."""
+    """Resizes regions uint8 `(N, S, S)` to bool `(N, h, w)` as `inside_of` does, block by block; `shape` is (h, w)."""
     inside = np.empty((len(roi), *shape[:2]), bool)
     for start in range(0, len(roi), BLOCK):
         block = torch.from_numpy(np.array(roi[start : start + BLOCK]))
@@ -101,7 +101,7 @@ def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def usually_inside(roi: Rows, side: int) -> np.ndarray:
-    """Computes how often each position is inside regions uint8 (N, S, S): a share, float32 (side, side)."""
+    """Computes the fraction of regions uint8 `(N, S, S)` that contain each position: float32 `(side, side)`."""
     total = np.zeros(roi.shape[1:])
     for start in range(0, len(roi), BLOCK):
         total += np.asarray(roi[start : start + BLOCK]).sum(0)
@@ -110,12 +110,12 @@ def usually_inside(roi: Rows, side: int) -> np.ndarray:
 
 
 def cells_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Returns the cells of maps (N, h, w) inside roi uint8 (N, S, S), as (n,), or the maps if roi is None."""
+    """Returns the values of maps `(N, h, w)` inside regions uint8 `(N, S, S)`, or the maps if `roi` is None."""
     return maps if roi is None else maps[roi_at(roi, maps.shape[1:])]
 
 
 def counted(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Returns which cells of maps (N, h, w) count, as `counting` does, but for NumPy arrays; roi: uint8 (N, S, S)."""
+    """Returns which cells of NumPy maps `(N, h, w)` are evaluated, as `counting` does for tensors."""
     if roi is None:
         return np.ones(maps.shape, bool)
     inside = roi_at(roi, maps.shape[1:])

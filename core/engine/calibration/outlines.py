@@ -1,12 +1,12 @@
-"""One rule for the outlines of heat maps in results, page and exports; images are flagged by another threshold.
+"""The rule for outlines on heat maps, shared by results, page and exports; flags use another threshold.
 
-A single level for all images, which 1 % of a typical normal map exceeds, is too low for an image that is unusual
-everywhere, because most of its map exceeds the level. The level of an image is therefore a fixed share of the way from
-a typical normal map to the image's maximum. This share is learnt from lesions pasted into held-out normals, half of
-which are first changed at random; no test image is used. Positions that hardly any normal image shows, or outside the
-region of interest, are never outlined, because there is nothing to compare them with.
+One level for all images is too low for an image that is unusual everywhere, because it would outline most of the map.
+The outline level of an image is therefore a fixed fraction of the way from the typical normal value to the image's
+maximum. This fraction is fitted to lesions pasted into held-out normal images, half of which are first changed at
+random; no test image is used. Positions outside the region of interest, or inside that of hardly any normal image, are
+never outlined, because there is nothing to compare them with.
 
-`level_of` and `outlined` need NumPy and OpenCV only; functions that need torch load it when they are called.
+`level_of` and `outlined` need only NumPy and OpenCV; other functions load torch when they are called.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from core.engine.rows import Rows, rows_of
 if TYPE_CHECKING:
     import torch
 
-SEEN = 0.05  # share of the normal images that must show a position for a comparison
-SHARES = np.round(np.arange(0.1, 0.91, 0.05), 2)  # candidates
-IMAGES = 24  # number of held-out normals into which lesions are pasted
-# Different kinds of lesions, of every size and contrast; no preset of the lesion head is trained on them.
+SEEN = 0.05  # fraction of normal images whose region of interest must contain a position for comparison
+SHARES = np.round(np.arange(0.1, 0.91, 0.05), 2)  # candidates for `PixelScale.share`
+IMAGES = 24  # largest number of held-out normal images into which lesions are pasted
+# Kinds of synthetic lesions, of any size and contrast, on which no preset of the lesion head is trained.
 PASTED = (
     "growth:growth",
     "medmix:cut",
@@ -36,16 +36,16 @@ PASTED = (
     "medmix:foreign",
     "medmix:zoom",
 )
-SIZES, OPACITY = (0.1, 0.6), (0.5, 1.0)  # of MedMix's lesions; sizes as a share of the side
-BODY = 0.3  # opacity above which a pixel is part of the mask
-CHANGE, REACH = 0.02, 12  # a lesion is visible where the mean change over 1 / REACH of the side is larger than CHANGE
-LEAST = 20  # pixels of a visible lesion
-FEW = 8  # number of visible lesions below which nothing is learnt
-PLATEAU = 0.97  # share of the best mean Dice; the lowest candidate that reaches it is used
+SIZES, OPACITY = (0.1, 0.6), (0.5, 1.0)  # ranges for MedMix's lesions; sizes relative to the image's side length
+BODY = 0.3  # opacity above which a pixel belongs to the lesion mask
+CHANGE, REACH = 0.02, 12  # visible pixels: mean change above CHANGE in a square of 1 / REACH of the side length
+LEAST = 20  # smallest number of visible pixels of a visible lesion
+FEW = 8  # number of visible lesions below which no fraction is fitted
+PLATEAU = 0.97  # the lowest candidate is used whose mean Dice is at least this fraction of the best one
 
 
 def peaks(maps: np.ndarray, roi: np.ndarray | None, scale: PixelScale) -> np.ndarray:
-    """Returns the maximum (N,) of maps (N, h, w) inside roi uint8 (N, S, S), at positions that normal images show."""
+    """Returns the maximum `(N,)` of maps `(N, h, w)` over cells that are `comparable` and inside `roi` `(N, S, S)`."""
     cells = comparable(maps.shape[1:], scale)[None] & np.ones(maps.shape, bool)
     if roi is not None:
         from core.engine.calibration.heatmap import counted
@@ -57,7 +57,7 @@ def peaks(maps: np.ndarray, roi: np.ndarray | None, scale: PixelScale) -> np.nda
 def level_of(peak: np.ndarray | float, scale: PixelScale) -> np.ndarray:
     """Computes the level at which an image with the maximum `peak` is outlined, in the shape of `peak`.
 
-    Without a share all images have the same level. An image that nowhere exceeds the threshold gets the threshold.
+    Without `scale.share`, all images have the same level. Images without a value above the threshold get the threshold.
     """
     peak = np.asarray(peak, np.float64)
     if scale.share is None:
@@ -69,10 +69,10 @@ def level_of(peak: np.ndarray | float, scale: PixelScale) -> np.ndarray:
 def outlined(
     maps: np.ndarray, levels: np.ndarray | float, scale: PixelScale, valid: np.ndarray | None = None
 ) -> np.ndarray:
-    """Computes the outlines, bool (N, H, W), of maps (N, H, W) in the images' size, at the levels (N,) of `level_of`.
+    """Computes the outlined pixels, bool `(N, H, W)`, of maps in image resolution at the levels `(N,)` of `level_of`.
 
-    Regions that nowhere exceed the scale's threshold are not outlined, nor are pixels that are not `valid`, bool
-    (N, H, W), or that normal images do not show.
+    Regions without a value above the scale's threshold are not outlined, nor are pixels that are not `comparable` or
+    not `valid`.
     """
     levels = np.broadcast_to(np.asarray(levels, np.float64), len(maps))
     comparable_pixels = comparable(maps.shape[1:], scale)
@@ -86,15 +86,15 @@ def outlined(
 
 
 def holding(mask: np.ndarray, spots: np.ndarray) -> np.ndarray:
-    """Returns the connected regions of a mask bool (H, W) that contain a pixel of `spots` bool (H, W)."""
+    """Returns the connected regions of a mask, bool `(H, W)`, that contain a pixel of `spots`, bool `(H, W)`."""
     _, labels = cv2.connectedComponents(mask.astype(np.uint8), connectivity=8)
     return np.asarray(np.isin(labels, np.unique(labels[spots & mask])) & mask)
 
 
 def seen_rows(roi: Rows, side: int) -> tuple[str, ...] | None:
-    """Returns the positions inside the regions uint8 (N, S, S) of enough normal images; None if these are all.
+    """Returns the positions inside the regions of interest of enough normal images, or None if these are all positions.
 
-    The result is rows of 0 and 1 of a square grid with `side` cells per side, as in `PixelScale.seen`.
+    The result has one string of 0 and 1 per row of a grid with `side` rows and columns, as in `PixelScale.seen`.
     """
     from core.engine.calibration.heatmap import usually_inside
 
@@ -103,7 +103,7 @@ def seen_rows(roi: Rows, side: int) -> tuple[str, ...] | None:
 
 
 def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:
-    """Returns which positions of a grid `shape` (H, W) enough normal images show, by the scale: bool (H, W)."""
+    """Returns the positions of a grid `shape` (H, W) that enough normal images show, bool `(H, W)`."""
     if scale.seen is None:
         return np.ones(shape, bool)
     grid = np.array([[cell == "1" for cell in row] for row in scale.seen], np.uint8)
@@ -111,9 +111,9 @@ def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:
 
 
 def not_judged(shape: tuple[int, ...], scale: PixelScale, roi: np.ndarray | None = None) -> np.ndarray:
-    """Returns where images are not judged: bool (N, h, w), on a map's grid `shape` (N, h, w).
+    """Returns the positions that are not judged, bool `(N, h, w)`, on a grid of maps with `shape` (N, h, w).
 
-    These are positions outside the region of interest uint8 (N, S, S), and positions that are not `comparable`.
+    These are positions outside the region of interest uint8 `(N, S, S)`, and positions that are not `comparable`.
     """
     from core.engine.calibration.heatmap import counted
 
@@ -128,20 +128,20 @@ def learn_share(
     scale: PixelScale,
     seed: int = 0,
 ) -> float | None:
-    """Learns the share, 0 to 1, of the way from a typical map to the image's maximum at which images are outlined.
+    """Fits `PixelScale.share`, which places an image's outline level between a typical map and the image's maximum.
 
-    Each of up to IMAGES images is predicted 4 times with another kind of lesion each time: twice as it is, and twice
-    after a random change of the entire image. The share is the lowest one with a mean Dice close to the highest.
+    Each of up to IMAGES images gets four kinds of lesions in turn, two in the original image and two after a random
+    change of the entire image. The result is the lowest candidate whose mean Dice is close to the highest.
 
     Args:
-        predict: Returns maps float (n, h, w) of images uint8 (n, S, S, 3) with regions of interest (n, S, S).
-        images: uint8 (N, S, S, 3), held-out normals.
-        roi: uint8 (N, S, S), their regions of interest.
-        scale: The scale of the maps.
-        seed: Seed of the choice of images and of the lesions.
+        predict: Function that returns maps `(n, h, w)` of images uint8 `(n, S, S, 3)` with regions `(n, S, S)`.
+        images: uint8 `(N, S, S, 3)` held-out normal images.
+        roi: uint8 `(N, S, S)` regions of interest of the images.
+        scale: Scale of the maps.
+        seed: Random seed of the choice of images and of the lesions.
 
     Returns:
-        The share, or None if too few lesions are visible.
+        The fraction, or None if too few lesions are visible.
     """
     from core.engine.calibration.heatmap import upsample
 
@@ -167,10 +167,10 @@ def learn_share(
 
 
 def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yields images uint8 (n, S, S, 3) with one lesion each, their regions of interest and masks bool (n, S, S).
+    """Yields four batches of images uint8 `(n, S, S, 3)` with one lesion each, their regions and lesion masks.
 
-    There are four batches: two of the original images, then two after a random change of each entire image (`changed`).
-    In each batch, an image gets another kind of lesion.
+    The first two batches use the original images, the last two images after a random change (`changed`). In each batch,
+    an image gets another kind of lesion. Masks are bool `(n, S, S)`.
     """
     import torch
 
@@ -188,7 +188,7 @@ def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.
         reach = max(3, x.shape[-1] // REACH | 1)
         change = (mixed - x).abs().mean(1, keepdim=True)
         near = change
-        for axis in (1, 0):  # the mean over a square, by rows and columns
+        for axis in (1, 0):  # the mean over a square is computed by columns, then by rows
             window, padding = [1, 1], [0, 0]
             window[axis], padding[axis] = reach, reach // 2
             near = torch.nn.functional.avg_pool2d(near, window, stride=1, padding=padding)
@@ -196,9 +196,9 @@ def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.
 
 
 def changed(x: torch.Tensor, roi: torch.Tensor, draws: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Changes brightness, contrast, tint, focus and distance of images (B, 3, S, S) in [0, 1] at random.
+    """Changes brightness, contrast, tint, focus and distance of images `(B, 3, S, S)` in [0, 1] at random.
 
-    The changes may exceed the differences among normal images. Returns the images and the regions, zoomed alike.
+    The changes may exceed the differences among normal images. Returns the images and their regions, zoomed alike.
     """
     import torch
     from torch.nn import functional as F

@@ -1,6 +1,6 @@
 """Percentiles of scores among held-out normal images, and thresholds from them; no test image is used.
 
-An image is flagged (score > threshold(q)) exactly if its percentile is at least q.
+An image is flagged (score > threshold(q)) if and only if its percentile is at least q.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from typing_extensions import Self
 
 from core.engine.rows import Rows
 
-CHUNK = 64  # maps read at once
-FULL = 1.5  # least upper end of the colour scale, relative to a detector's own level, both above the typical median
+CHUNK = 64  # number of maps that are read at once
+FULL = 1.5  # smallest ratio of the colour scale's length to the distance of a detector's own level from its lower end
 
 
 class PixelScale(NamedTuple):
-    """How heat maps are coloured and outlined.
+    """Scale that defines how heat maps are coloured and outlined (see `outlines.py`).
 
-    lo, hi: ends of the colour scale, the same for every image. threshold: value that an outlined region must exceed.
+    Without `share` and `level`, images are outlined at the threshold.
 
-    The others define the outlines, see `outlines.py`. share: share of the way from `lo` to an image's maximum. seen:
-    positions that normal images show, rows of 0 and 1; None for all. level: one level for all images, if the detector
-    sets it. Without share and level, images are outlined at the threshold.
+    Attributes:
+        lo, hi: Ends of the colour scale, the same for every image.
+        threshold: Value that an outlined region must exceed.
+        share: Outline level as a fraction of the way from `lo` to the image's maximum, or None.
+        seen: Positions that normal images show, one string of 0 and 1 per row of the grid, or None for all positions.
+        level: Outline level of all images if the detector defines one, or None.
     """
 
     lo: float
@@ -48,7 +51,7 @@ class PixelScale(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibration:
-    """The scores of held-out normal images, ascending, and the scale of their heat maps if these were given."""
+    """Ascending scores of held-out normal images, and the scale of their heat maps if maps are given."""
 
     scores: tuple[float, ...]
     pixels: PixelScale | None = None
@@ -64,23 +67,23 @@ class Calibration:
         pixel_quantile: float = 99.0,
         image_quantile: float = 95.0,
     ) -> Self:
-        """Creates the calibration from the scores and, if given, the heat maps of held-out normals.
+        """Computes the calibration from the scores and, if given, the heat maps of held-out normal images.
 
-        The pixel threshold is the median over patients of the percentile `pixel_quantile` of their median image. A
-        percentile of all pixels would depend on the few images, or the one patient, that look unusual all over. The
-        colour scale starts at the typical median and ends at the percentile `image_quantile` of the maps' maxima: if
-        the score is the map's maximum, full colour appears only in flagged images.
+        The pixel threshold is the median over patients of a high percentile of their median image. A percentile of all
+        pixels would depend on the few images, or the one patient, that look unusual everywhere. The colour scale ranges
+        from the typical median to a percentile of the maps' maxima: if scores are maxima, full colour appears only in
+        flagged images.
 
         Args:
-            scores: (N,), finite, N at least 1.
-            maps: (N, h, w), in memory or in a file, or None.
-            roi: uint8 (N, S, S), outside of which maps are ignored.
-            patients: (N,), the patient of each image; by default each image is from another patient.
-            pixel_quantile: See above, in per cent.
-            image_quantile: See above, in per cent.
+            scores: `(N,)` finite scores of at least one image.
+            maps: `(N, h, w)` heat maps in memory or in a file, or None.
+            roi: uint8 `(N, S, S)` regions of interest, outside of which maps are ignored, or None.
+            patients: `(N,)` patients of the images; by default, every image is from a different patient.
+            pixel_quantile: Percentile of each map that sets the pixel threshold, in per cent.
+            image_quantile: Percentile of the maps' maxima that sets the upper end of the colour scale, in per cent.
 
         Raises:
-            ValueError: If there are no scores, scores that are not finite, or no map with a cell inside its region.
+            ValueError: If there is no score, a score is not finite, or no map has a cell inside its region of interest.
         """
         scores = np.sort(np.asarray(scores, dtype=np.float64).ravel())
         if not len(scores) or not np.isfinite(scores).all():
@@ -96,9 +99,9 @@ class Calibration:
     def outlined_by(
         self, share: float | None, places: tuple[str, ...] | None, level: tuple[float, float] | None = None
     ) -> Self:
-        """Returns a copy that defines outlines: `share` and `places` become `share` and `seen` of its `PixelScale`.
+        """Returns a copy whose `PixelScale` has the given `share` and, as `seen`, the given `places`.
 
-        level: the result of `Detector.outline_level`; None if outlines come from normal images.
+        `level` is the result of `Detector.outline_level`, or None if outlines are calibrated on normal images.
         """
         pixels = self.pixels and self.pixels._replace(share=share, seen=places)
         if pixels is not None and level is not None:
@@ -108,21 +111,21 @@ class Calibration:
         return replace(self, pixels=pixels)
 
     def percentile(self, scores: np.ndarray | float) -> np.ndarray:
-        """Returns the percentage of held-out normals that score lower, 0 to 100, in the shape of `scores`."""
+        """Returns the percentage (0 to 100) of held-out normal images with a lower score, in the shape of `scores`."""
         return 100 * np.searchsorted(self.scores, scores, side="left") / len(self.scores)
 
     def threshold(self, q: float = 95.0) -> float:
-        """Returns percentile q (0 < q <= 100) of the held-out scores: the lowest with at least q % at or below it.
+        """Returns the lowest held-out score with at least `q` % of the held-out scores at or below it.
 
-        At most 100 - q % of the held-out images are above it. For a guarantee on new images see
-        `core.engine.calibration.conformal`. Raises ValueError for another q.
+        At most 100 - `q` % of the held-out images exceed the threshold. For a guarantee on new images, see
+        `core.engine.calibration.conformal`. Raises ValueError unless 0 < `q` <= 100.
         """
         if not 0 < q <= 100:
             raise ValueError(f"a percentile must be above 0 and at most 100, not {q}")
         return float(_quantile(np.asarray(self.scores), q))
 
     def flagged(self, scores: np.ndarray | float, q: float = 95.0) -> np.ndarray:
-        """Returns which scores are above `threshold(q)`; the same as percentile(scores) >= q."""
+        """Returns whether each score is above `threshold(q)`, which is equivalent to percentile(scores) >= q."""
         return np.asarray(scores) > self.threshold(q)
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,11 +143,8 @@ def _quantile(ascending: np.ndarray, q: float) -> float:
 
 
 def _image_quantiles(maps: Rows, roi: Rows | None, quantile: float) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the indices (n,) of maps with a cell inside their region, and median, percentile and maximum, (n, 3).
-
-    Raises ValueError if no map has a cell inside its region.
-    """
-    from core.engine.calibration.heatmap import roi_at  # imports torch, which the page's process does not load
+    """Returns indices of maps with a cell inside their region, and their median, quantile and maximum `(n, 3)`."""
+    from core.engine.calibration.heatmap import roi_at  # imported here because it loads torch, which the page avoids
 
     quantiles = {}
     for start in range(0, len(maps), CHUNK):
@@ -159,7 +159,7 @@ def _image_quantiles(maps: Rows, roi: Rows | None, quantile: float) -> tuple[np.
 
 
 def _usual(values: np.ndarray, patients: np.ndarray | None) -> np.ndarray:
-    """Returns the median (k,) over patients (N,) of their median values (N, k), or over images if patients is None."""
+    """Returns the median over patients of their median values `(N, k)`, or over images if `patients` is None."""
     if patients is None:
         return np.median(values, axis=0)
     return np.median([np.median(values[patients == patient], axis=0) for patient in np.unique(patients)], axis=0)

@@ -13,17 +13,20 @@ import numpy as np
 
 from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
 
-SIZES = (0.05, 0.1, 0.2, 0.35, 0.5)  # longer side of a lesion, relative to the side of the image
+SIZES = (0.05, 0.1, 0.2, 0.35, 0.5)  # longer side of a lesion relative to the side length of the image
 CONTRASTS = (0.5, 1.0)  # opacity of the lesions
-# Pasted in turn; no preset of the lesion head is trained on them.
+# Kinds of lesions, used in turn, on which no preset of the lesion head is trained.
 KINDS = tuple(MEDMIX_PRESETS[name] for name in ("cut", "soft", "mottle", "foreign"))
-IMAGES = 24
+IMAGES = 24  # largest number of images
 
 
 class Planted(NamedTuple):
-    """The results for planted lesions of one size and contrast.
+    """Number of `flagged` images among `images` with one planted lesion of a given size and contrast.
 
-    images: number of images, each with one lesion. flagged: how many are flagged. area: median lesion area (share).
+    Attributes:
+        size: Longer side of the lesions, relative to the side length of the image.
+        contrast: Opacity of the lesions.
+        area: Median lesion area as a fraction of the image.
     """
 
     size: float
@@ -43,19 +46,20 @@ def sensitivity(
     seed: int = 0,
     kinds: Sequence[MedMixConfig] = KINDS,
 ) -> list[Planted]:
-    """Returns how many held-out normals are flagged with one planted lesion, by its size and contrast.
+    """Returns how many held-out normal images are flagged with one planted lesion, for each size and contrast.
 
-    Up to IMAGES images are used, the same for every size. Images in which the lesion changes nothing, because it is
-    outside the region of interest, are counted too.
+    Every size uses the same images, at most IMAGES. Images that do not change, because the lesion lies outside the
+    region of interest, are counted as well.
 
     Args:
-        score: Returns scores (n,) of images uint8 (n, S, S, 3) with regions of interest uint8 (n, S, S).
-        images: uint8 (N, S, S, 3), held-out normals.
-        roi: uint8 (N, S, S), their regions of interest.
+        score: Function that returns scores `(n,)` of images uint8 `(n, S, S, 3)` with regions uint8 `(n, S, S)`.
+        images: uint8 `(N, S, S, 3)` held-out normal images.
+        roi: uint8 `(N, S, S)` regions of interest of the images.
         threshold: Score above which an image is flagged.
-        sizes: Sizes of lesions. contrasts: their opacities.
-        seed: Seed of the choice of images and of the lesions.
-        kinds: Settings of the lesions except size and opacity; they are used in turn.
+        sizes: Sizes of the lesions.
+        contrasts: Opacities of the lesions.
+        seed: Random seed of the choice of images and of the lesions.
+        kinds: Settings of the lesions except size and opacity, used in turn.
     """
     chosen = np.sort(np.random.default_rng([seed, IMAGES]).permutation(len(images))[:IMAGES])
     plain, inside = np.asarray(images[chosen]), np.asarray(roi[chosen])
@@ -76,7 +80,7 @@ def planted(
     seed: int,
     kinds: Sequence[MedMixConfig] = KINDS,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Plants one lesion into each image; returns images uint8 (n, S, S, 3) and lesion areas as shares (n,)."""
+    """Plants one lesion into each image; returns images uint8 `(n, S, S, 3)` and lesion areas as fractions `(n,)`."""
     import torch
 
     from core.engine.augment.medmix.medmix import MedMix

@@ -1,4 +1,4 @@
-"""Held-out normal images, and the standardisation of scores and maps by them."""
+"""Held-out normal images, and the standardisation of scores and maps by their statistics."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Values = TypeVar("Values", np.ndarray, "Tensor")
-LEAST = 16  # images of which some can be held out
+LEAST = 16  # smallest number of images from which some can be held out
 
 
 @dataclass(frozen=True)
 class Scale(Config):
-    """Mean and standard deviation of scores, or of a map's cells, over unseen normal images."""
+    """Mean and standard deviation of scores, or of the values of maps, over held-out normal images."""
 
     mean: float = 0.0
     sd: float = 1.0
@@ -30,16 +30,16 @@ class Scale(Config):
         return cls(float(np.mean(values)), max(1e-6, float(np.std(values))))
 
     def __call__(self, values: Values) -> Values:
-        """Standardises values, an array or a tensor, by mean and standard deviation."""
+        """Standardises an array or a tensor by the mean and the standard deviation."""
         return (values - self.mean) / self.sd
 
 
 def places_unseen(
     count: int, share: float, seed: int, patients: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Splits `count` images; returns the indices of the images for the fit and of at least 4 held-out images.
+    """Splits `count` images at random into images for fitting and at least 4 held-out images; returns their indices.
 
-    patients: (count,), the patient of each image. Raises ValueError for fewer than LEAST images.
+    A fraction `share` is held out, by whole `patients` if given. Raises ValueError for fewer than LEAST images.
     """
     if count < LEAST:
         raise ValueError(f"an ensemble needs at least {LEAST} normal images; there are {count}")
@@ -47,10 +47,10 @@ def places_unseen(
 
 
 def leave_out(count: int, least: int, seed: int, patients: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Holds out `least` of `count` images at random; returns the ascending indices of the rest and of those held out.
+    """Holds out at least `least` of `count` images at random; returns indices of the other and of the held-out images.
 
-    If patients (count,) are given, all images of randomly chosen patients are held out, `least` or more, unless these
-    are more than half of all images.
+    If `patients` `(count,)` are given, all images of randomly chosen patients are held out, unless these would be more
+    than half of all images.
     """
     draw = np.random.default_rng(seed)
     order = draw.permutation(count)

@@ -1,6 +1,7 @@
-"""The base class of all detectors: fitted on normal images, a detector gives each image a heat map and a score.
+"""Base classes of the detectors, which are fitted on normal images and give each image a heat map and a score.
 
-An image is predicted once; its score is then computed from the prediction, with or without a region of interest.
+`Detector.predict` runs once per image. `Detector.image_score` computes the score from the prediction afterwards, with
+or without a region of interest.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from core.engine.tensors import to_batch
 
 @dataclass
 class Prediction:
-    """A detector's output for N images.
+    """Output of a detector for N images.
 
-    maps: float32 (N, h, w), smoothed, at the detector's resolution; larger is more abnormal.
-    extras: further values per image that the detector's `image_score` needs, each (N, ...).
+    maps: Smoothed heat maps at the detector's resolution, `float32 (N, h, w)`. Larger values are more abnormal.
+    extras: Further arrays by name, each `(N, ...)`, such as the values from which `image_score` computes the scores.
     """
 
     maps: np.ndarray
@@ -46,12 +47,12 @@ class Prediction:
 
     @classmethod
     def of(cls, values: dict[str, Tensor]) -> Prediction:
-        """Creates a prediction from tensors by name: `maps`, and the extras."""
+        """Creates a prediction from tensors by name: `maps` holds the heat maps, and all other entries are extras."""
         arrays = {name: value.cpu().numpy() for name, value in values.items()}
         return cls(arrays.pop("maps"), arrays)
 
     def values(self, rows: slice = slice(None)) -> dict[str, Tensor]:
-        """Returns the maps and the extras of images `rows` as tensors, by name."""
+        """Returns the maps and extras of the images in the slice `rows` as tensors by name."""
         return {name: torch.from_numpy(v[rows]) for name, v in {"maps": self.maps, **self.extras}.items()}
 
     @classmethod
@@ -63,65 +64,54 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Marks:
-    """Annotations by readers: images uint8 (M, S, S, 3) and lesion masks uint8 (M, S, S), 1 inside a lesion.
+    """Annotations by readers for M images with a side length of S pixels."""
 
-    An empty mask means that the reader called the image normal.
-
-    roi, patients: as in `FitContext`, for the annotated images.
-    ignored: uint8 (M, S, S), 1 where the ground truth is unknown (unfinished cases, pixels on which readers disagree).
-    kinds: uint8 (M, S, S), i + 1 where the lesion is of the kind `names[i]`, 0 where no kind was given.
-    outlined: bool (M, S, S), the outlines that the previous detector drew, for comparison.
-    """
-
-    images: np.ndarray
-    masks: np.ndarray
-    roi: np.ndarray | None = None
-    patients: np.ndarray | None = None
+    images: np.ndarray  # RGB images, uint8 (M, S, S, 3)
+    masks: np.ndarray  # uint8 (M, S, S), 1 inside a lesion; empty if the reader called the image normal
+    roi: np.ndarray | None = None  # regions of interest, uint8 (M, S, S), 1 inside
+    patients: np.ndarray | None = None  # patient of each image, (M,), if known
+    # Pixels with unknown ground truth, uint8 (M, S, S): unfinished cases, and pixels on which readers disagree.
     ignored: np.ndarray | None = None
-    kinds: np.ndarray | None = None
-    names: tuple[str, ...] = ()
-    outlined: np.ndarray | None = None
+    kinds: np.ndarray | None = None  # uint8 (M, S, S), i + 1 in a lesion of the kind names[i], 0 without a kind
+    names: tuple[str, ...] = ()  # names of the kinds of lesions
+    outlined: np.ndarray | None = None  # regions that the previous detector outlined, bool (M, S, S), for comparison
 
 
 @dataclass(frozen=True)
 class FitContext:
-    """The inputs of a fit besides encoder, images and configuration; the same for every detector.
+    """Inputs of a fit other than encoder, images and configuration. All detectors take the same inputs."""
 
-    roi: uint8 (N, S, S), 1 inside the region of interest. report: called after every step. should_stop: called before
-    every step; True stops the fit. folder: where a long fit saves its state, so that a later call with the same
-    arguments resumes it. patients: (N,), the patient of each image, if known; detectors that hold out images then hold
-    out all images of a patient. marks: the readers' annotations, for a detector that learns from them. first: such a
-    detector, already trained on the same marks; the fit then only fine-tunes it.
-    """
-
-    roi: np.ndarray | None = None
+    roi: np.ndarray | None = None  # regions of interest of the N images, uint8 (N, S, S), 1 inside
     device: torch.device | str = "cpu"
-    report: Report | None = None
-    should_stop: Stop | None = None
-    folder: Path | None = None
-    patients: np.ndarray | None = None
-    marks: Marks | None = None
-    first: Detector | None = None
+    report: Report | None = None  # receives the progress after every step
+    should_stop: Stop | None = None  # called before every step; True stops the fit
+    folder: Path | None = None  # where a long fit saves its state, from which the same call resumes
+    patients: np.ndarray | None = None  # patient of each image, (N,), if known; images of a patient are split together
+    marks: Marks | None = None  # readers' annotations, for detectors that learn from them
+    first: Detector | None = None  # detector already trained on the same annotations, which the fit only fine-tunes
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy in which the fields named in `changes` have new values."""
+        """Returns a copy of the context in which the given fields have new values."""
         return dataclasses.replace(self, **changes)
 
     def of(self, rows: np.ndarray) -> Self:
-        """Returns a copy with the regions of interest and the patients of the images at the indices `rows` (n,)."""
+        """Returns a copy of the context for the subset of images with the indices `rows`, `(n,)`."""
         by_image = {"roi": self.roi, "patients": self.patients}
         return self.replace(**{name: rows_of(values, rows) for name, values in by_image.items() if values is not None})
 
 
-PARTIAL = "partial"  # folder of an unfinished fit
+PARTIAL = "partial"  # subfolder in which an unfinished fit is saved
 
 
 class Detector(nn.Module, abc.ABC):
-    """Base of all detectors, which are registered in `DETECTORS`; `Config` is the class of a detector's options.
+    """Base class of all detectors, which are registered in `DETECTORS`.
 
-    The fitted state is the module's parameters and buffers, which `save` and `load` handle for every detector. Encoders
-    and detectors inside it are saved in subfolders. size: side in pixels of the images of the fit, 0 if the detector
-    accepts any size. presets: configurations (instances of `Config`) by name.
+    The fitted state consists of the module's parameters and buffers, which `save` and `load` handle for every detector.
+    Encoders and detectors nested in a detector are saved in subfolders.
+
+    Config: Class of the detector's options.
+    presets: Configurations by name, instances of `Config`.
+    size: Side length in pixels of the images of the fit, or 0 if the detector accepts any size.
     """
 
     name: ClassVar[str]
@@ -133,9 +123,9 @@ class Detector(nn.Module, abc.ABC):
 
     @classmethod
     def preset(cls, name: str | None = None) -> Any:
-        """Returns the configuration of a preset; None means `quick`, or the defaults if the detector has no `quick`.
+        """Returns the preset `name`, or without a name the preset `quick` or, if there is none, the default options.
 
-        Raises BadConfig (a ValueError) if the detector does not have the preset.
+        Raises BadConfig (a ValueError) if the detector has no preset of this name.
         """
         if name and name not in cls.presets:
             raise BadConfig(f"{cls.name} has no preset {name!r}; it has: {', '.join(cls.presets) or 'none'}")
@@ -147,10 +137,10 @@ class Detector(nn.Module, abc.ABC):
         """Fits a detector on normal images.
 
         Args:
-            encoder: The encoder that the detector reads images with.
-            images: uint8 (N, S, S, 3).
-            config: An instance of the class's `Config`.
-            context: Regions of interest, device, callbacks and the like.
+            encoder: Encoder whose features the detector uses.
+            images: Normal images, `uint8 (N, S, S, 3)`.
+            config: Options of the detector, an instance of `Config`.
+            context: Regions of interest, device, callbacks and further inputs.
 
         Raises:
             Stopped: If `context.should_stop` returns True.
@@ -158,14 +148,20 @@ class Detector(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts images uint8 (N, S, S, 3), `batch` at a time. roi: uint8 (N, S, S); only extras may depend on it."""
-
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns the score of each image, float32 (N,), inside its region of interest if given.
+        """Predicts the heat maps and extras of images.
 
         Args:
-            prediction: The result of `predict`.
-            roi: uint8 (N, S, S), 1 inside the region of interest.
+            images: RGB images, `uint8 (N, S, S, 3)`.
+            batch: Number of images that are processed at a time.
+            roi: Regions of interest, `uint8 (N, S, S)`, 1 inside, or None. Only extras may depend on `roi`.
+        """
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """Computes the score of each image, `float32 (N,)`.
+
+        Args:
+            prediction: Result of `predict`.
+            roi: Regions of interest, `uint8 (N, S, S)`, 1 inside, or None to score whole images.
         """
         scores = [np.zeros(0, np.float32)]
         for start in range(0, len(prediction), BLOCK):
@@ -175,29 +171,30 @@ class Detector(nn.Module, abc.ABC):
         return np.concatenate(scores).astype(np.float32)
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Computes the scores (B,) of a batch: by default the maximum of each map, inside the region of interest.
+        """Computes the scores of a batch, `(B,)`. By default a score is the maximum of the heat map in the region of
+        interest.
 
         Exported graphs contain this computation too, so it may use only operations that ONNX supports.
 
         Args:
-            values: The prediction's maps and extras by name, as `Prediction.values` returns them.
-            roi: (B, S, S), 1 inside the region of interest, or None.
+            values: Maps and extras by name, as `Prediction.values` returns them.
+            roi: Regions of interest, `(B, S, S)`, 1 inside, or None to score whole images.
         """
         return masked_maps(values["maps"], roi).amax((1, 2))
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
-        """Returns the prediction with its maps replaced by `maps` (N, h, w), ready for `image_score`."""
+        """Returns a copy of the prediction with other heat maps, `(N, h, w)`, for use in `image_score`."""
         return Prediction(maps, prediction.extras)
 
     def outline_level(self) -> tuple[float, float] | None:
-        """Returns the map value above which pixels are outlined, and the peak that each outlined region must exceed.
+        """Returns the map threshold of outlines and the minimum peak of an outlined region, or None by default.
 
-        By default None: the threshold then comes from normal images.
+        If the result is None, the threshold is derived from normal images.
         """
         return None
 
     def demand_size(self, images: np.ndarray) -> None:
-        """Raises ValueError unless images (N, S, S, 3) have the side length that the detector was fitted on, `size`."""
+        """Raises ValueError if images, `(N, S, S, 3)`, do not have the side length `size`. A `size` of 0 allows any."""
         side = self.size
         if side and images.shape[1:] != (side, side, 3):
             raise ValueError(
@@ -206,11 +203,11 @@ class Detector(nn.Module, abc.ABC):
             )
 
     def about(self) -> dict[str, Any]:
-        """Returns the JSON values that `restored` needs in addition to the configuration, the size and the tensors."""
+        """Returns the JSON values that `restored` needs in addition to configuration, size and tensors."""
         return {}
 
     def _within(self) -> dict[str, Encoder | Detector]:
-        """The encoders and detectors inside this one, by name; those nested deeper are not listed."""
+        """Returns the outermost encoders and detectors nested in this detector, by name."""
         within: dict[str, Encoder | Detector] = {}
         for name, module in self.named_modules(remove_duplicate=False):
             if name and isinstance(module, (Encoder, Detector)) and not any(name.startswith(f"{n}.") for n in within):
@@ -218,10 +215,10 @@ class Detector(nn.Module, abc.ABC):
         return within
 
     def save(self, folder: Path) -> None:
-        """Saves everything that scoring needs into `folder` and deletes the state of an unfinished fit.
+        """Saves the detector in `folder` and deletes the saved state of an unfinished fit.
 
-        NAME.safetensors holds the tensors; encoders and detectors inside this one go into subfolders; NAME.json is
-        written last.
+        The files are called NAME.safetensors and NAME.json after the detector; the JSON file is written last. Nested
+        encoders and detectors are saved in subfolders.
         """
         folder, within = Path(folder), self._within()
         for name, module in within.items():
@@ -236,7 +233,7 @@ class Detector(nn.Module, abc.ABC):
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        """Loads a detector that `save` wrote. Raises ValueError if the folder holds none."""
+        """Loads a detector that `save` wrote. Raises ValueError if the folder contains no detector of this class."""
         folder = Path(folder)
         file = folder / f"{cls.name}.json"
         if not file.is_file():
@@ -256,18 +253,18 @@ class Detector(nn.Module, abc.ABC):
     def restored(
         cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], facts: dict[str, Any]
     ) -> Self:
-        """Builds the detector from its saved state.
+        """Creates the detector from its saved state.
 
         Args:
-            config: The configuration of the fit.
-            size: The side in pixels of the images of the fit; 0 for any size.
+            config: Configuration of the fit.
+            size: Side length in pixels of the images of the fit, or 0 for any size.
             tensors: Parameters and buffers by name.
-            within: The encoders and detectors inside the detector, by name.
-            facts: The result of `about`.
+            within: Nested encoders and detectors by name.
+            facts: JSON values that `about` returned.
         """
 
     def fill(self, tensors: dict[str, Tensor]) -> Self:
-        """Loads all tensors outside inner encoders and detectors. Raises ValueError if any does not fit."""
+        """Loads the tensors outside nested encoders and detectors. Raises ValueError if a tensor does not fit."""
         state = self.state_dict()
         missing = [n for n in state if n not in tensors and not any(n.startswith(f"{w}.") for w in self._within())]
         wrong = [n for n in tensors if n not in state or state[n].shape != tensors[n].shape] + missing
@@ -279,7 +276,7 @@ class Detector(nn.Module, abc.ABC):
 
 
 class ImageDetector(Detector):
-    """Base of the detectors that take images as input; a `MapDetector` takes the encoder's feature maps instead."""
+    """Base class of detectors that read images. A `MapDetector` reads the encoder's feature maps instead."""
 
     @property
     def device(self) -> torch.device:
@@ -287,11 +284,14 @@ class ImageDetector(Detector):
 
     @abc.abstractmethod
     def read(self, x: Tensor) -> dict[str, Tensor]:
-        """Computes the heat maps, `maps` (B, h, w), and the extras (B, ...) of images x (B, 3, S, S) in [0, 1]."""
+        """Computes heat maps, `maps` `(B, h, w)`, and extras, `(B, ...)`, of images x in [0, 1], `(B, 3, S, S)`."""
 
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts images uint8 (N, S, S, 3); ignores `roi`. Raises ValueError unless S is the size of the fit."""
+        """Predicts the heat maps and extras of images, `uint8 (N, S, S, 3)`. Does not use `roi`.
+
+        Raises ValueError if S is not the side length of the images of the fit.
+        """
         self.demand_size(images)
         inputs = at_least_one(images)
         batches = (np.asarray(inputs[start : start + batch]) for start in range(0, len(inputs), batch))
@@ -299,7 +299,7 @@ class ImageDetector(Detector):
 
 
 class Tensors(nn.Module):
-    """A read-only mapping of names to tensors, which are buffers of the module."""
+    """Module whose buffers can be read like a dictionary of tensors."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -308,7 +308,7 @@ class Tensors(nn.Module):
 
     @classmethod
     def below(cls, prefix: str, tensors: Mapping[str, Tensor]) -> Self:
-        """Selects the tensors whose names start with `prefix`, and removes the prefix from the names."""
+        """Returns the tensors whose names start with `prefix`, and removes the prefix from the names."""
         return cls({name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)})
 
     def __getitem__(self, name: str) -> Tensor:
@@ -319,5 +319,5 @@ class Tensors(nn.Module):
 
 
 def at_least_one(images: np.ndarray) -> np.ndarray:
-    """Returns images uint8 (N, S, S, 3), or one black image for N = 0, so that the shape of empty maps is known."""
+    """Returns the images, or one black image if there are none, so that the size of the heat maps can be determined."""
     return images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)

@@ -1,8 +1,8 @@
 """The class head of pre-training as a detector: the evidence for A_1 to A_k against A_0 (PMSACL Eq. 8).
 
-Pre-training with MedMix learns to distinguish normal images from images with pasted lesions; its class head is usually
-discarded afterwards. Together with distances from normal images it shows whether an image is abnormal, but hardly
-where, because its map has the coarsest stride. The head is used as pre-trained; the fit changes nothing.
+Pre-training with MedMix learns to distinguish normal images from images with pasted lesions. The class head is usually
+discarded afterwards. Together with distances from normal images, the class head helps to decide whether an image is
+abnormal, but hardly where, because its map has the coarsest stride. The fit does not change the class head.
 """
 
 from __future__ import annotations
@@ -23,21 +23,24 @@ from core.engine.registry import DETECTORS
 
 @dataclass(frozen=True)
 class ClassHeadConfig(Config):
-    """Options of the class-head detector. batch: images per step."""
+    """Options of the class-head detector.
+
+    batch: Number of images per step.
+    """
 
     batch: int = option(32, low=1)
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The strides of the maps that the detector uses: only the coarsest, whose map pre-training pools."""
+        """Strides of the maps that the detector uses: only the coarsest one, whose map pre-training pools."""
         return STRIDES[-1:]
 
 
 @DETECTORS.register("class-head", title="Class head of the pre-training", section="Eq. 8", listed=False)
 class ClassHeadDetector(MapDetector):
-    """Scores images by the log odds of A_1 to A_k against A_0; the region of interest has no effect.
+    """Detector that scores images by the log odds of A_1 to A_k against A_0. The region of interest has no effect.
 
-    It works best at the image size of pre-training (`Encoder.class_head.side`); ensembles shrink larger images to it.
+    Scores are best at the image size of pre-training (`Encoder.class_head.side`). Ensembles shrink larger images to it.
     """
 
     name = "class-head"
@@ -49,7 +52,7 @@ class ClassHeadDetector(MapDetector):
 
     @property
     def head(self) -> ClassHead:
-        """The class head that pre-training saved with the encoder."""
+        """Class head that pre-training saved with the encoder."""
         assert self.encoder.class_head is not None  # `fitting` checks it
         return self.encoder.class_head
 
@@ -57,17 +60,17 @@ class ClassHeadDetector(MapDetector):
     def fitting(cls, encoder: Encoder, config: ClassHeadConfig, count: int, size: int, context: FitContext) -> Self:
         """Returns the detector, which needs no fit. Raises ValueError if the encoder has no class head."""
         if encoder.class_head is None:
-            raise ValueError("this encoder has no class head: pre-train it by PMSACL, or choose another detector")
+            raise ValueError("the encoder has no class head: pre-train it by PMSACL, or choose another detector")
         return cls(encoder, config, size)
 
     def add(self, maps: dict[int, Tensor], start: int) -> None:
-        """Does nothing: the fit learns nothing from the images."""
+        """Does nothing, because the detector learns nothing from the images."""
 
     def finish(self) -> Self:
         return self
 
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Computes `maps` (B, S/32, S/32), the log odds per position, and `evidence` (B,), the log odds per image."""
+        """Computes `maps`, `(B, S/32, S/32)`, log odds by position, and `evidence`, `(B,)`, log odds of the images."""
         coarse, pooled = maps[STRIDES[-1]], Encoder.pool(maps)
         cells = coarse.permute(0, 2, 3, 1).flatten(0, 2)
         cell_evidence = self.head.evidence(cells, self.encoder.project(cells))

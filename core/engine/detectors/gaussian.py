@@ -2,13 +2,12 @@
 
 PaDiM concatenates feature maps of several resolutions after nearest up-sampling (Sec. Anomaly Detection and
 Segmentation). All cells below one coarse cell share its features, so most blocks of their covariances are equal. Each
-shared block is stored once. With the levels ordered from coarse to fine and y the whitened features, the Cholesky
+shared block is stored once. With the levels l ordered from coarse to fine and y the whitened features, the Cholesky
 factors give
 
     d^2 = sum over levels of |y_l|^2,    y_l = G_l [y_coarser ; x_l - mu_l]
 
-which equals (x - mu)^T Sigma^-1 (x - mu) of the joint vector exactly, in about a fifth of the memory and work.
-
+This equals (x - mu)^T Sigma^-1 (x - mu) of the concatenated features exactly, in about a fifth of the memory and work.
 Positions are stored in nested order: the children of a cell are adjacent, so that sharing is a reshape.
 """
 
@@ -22,35 +21,32 @@ from torch.nn import functional as F
 
 from core.engine.detectors.base import Tensors
 
-FIELDS = ("mean", "own", "cross")  # of a Level
+FIELDS = ("mean", "own", "cross")  # names of the fields of a Level
 CHUNK = 512  # positions at a time: enough to keep the cores busy, few enough to fit their caches
 
 
 @dataclass
 class Level:
-    """The mean and covariance blocks of one level at P positions, or the blocks of its G_l (see the module).
+    """Mean and covariance blocks of one level at P positions, or the blocks of the level's G_l (see the module)."""
 
-    mean: (P, c). own: (P, c, c), the block of the level's channels. cross: (P, c, C), the block of these channels with
-    the C channels of coarser levels.
-    """
-
-    mean: Tensor
-    own: Tensor
-    cross: Tensor
+    mean: Tensor  # (P, c)
+    own: Tensor  # (P, c, c), block of the level's channels
+    cross: Tensor  # (P, c, C), block of the level's channels with the C channels of coarser levels
 
     @classmethod
     def empty(cls, like: Tensor, coarser: int) -> Level:
-        """Creates a level for cells `like` (P, B, c), below levels with `coarser` channels in all.
+        """Creates a level for features `like`, `(P, B, c)`, where all coarser levels together have `coarser` channels.
 
-        The means are float64 zeros; `own` and `cross` have the type of `like` and are uninitialised.
+        Means are float64 zeros. `own` and `cross` have the type of `like` and are not initialised.
         """
         p, _, c = like.shape
         return cls(like.new_zeros(p, c, dtype=torch.float64), like.new_empty(p, c, c), like.new_empty(p, c, coarser))
 
     def scatter(self, rows: Tensor, coarser: Tensor | None, summed: bool) -> None:
-        """Adds the products of centred rows (P, B, c) with themselves and with the rows of coarser levels (Q, B, C).
+        """Adds the products of centred features, `(P, B, c)`, with themselves and with those of coarser levels, `(Q, B,
+        C)`.
 
-        summed: whether the level already holds sums; if not, its uninitialised values are overwritten.
+        `summed` is whether the level already holds sums. Otherwise its uninitialised values are overwritten.
         """
         transposed = rows.transpose(1, 2)
         self.own.baddbmm_(transposed, rows, beta=int(summed))
@@ -59,14 +55,14 @@ class Level:
             self.families(len(coarser)).baddbmm_(family, coarser, beta=int(summed))
 
     def families(self, parents: int) -> Tensor:
-        """Views `cross` as one matrix per parent cell, with the rows of its children: (parents, P / parents * c, C)."""
+        """Returns `cross` with one matrix per parent cell, (parents, P / parents * c, C), with the children's rows."""
         return self.cross.view(parents, -1, self.cross.shape[2])
 
 
 class Moments:
-    """Running mean (float64) and scatter of every position; the memory does not depend on the number of images.
+    """Running mean (float64) and scatter at every position, in memory that does not grow with the number of images.
 
-    Each batch is centred on its mean and merged as in Chan, Golub and LeVeque (1983). This never subtracts large sums,
+    Each batch is centred on its mean and merged as in Chan, Golub and LeVeque (1983). Large sums are never subtracted,
     so float32 scatters agree with float64 ones even if the features are far from zero.
     """
 
@@ -76,7 +72,7 @@ class Moments:
         self.levels: list[Level] = []
 
     def add(self, maps: list[Tensor]) -> None:
-        """Adds a batch of images: maps float32 (B, c, h, w), from fine to coarse."""
+        """Adds the maps of a batch of images, each `float32 (B, c, h, w)`, from fine to coarse."""
         if self.pyramid is None:
             self.pyramid = Pyramid.of(maps)
         joined: Tensor | None = None
@@ -98,12 +94,12 @@ class Moments:
         self.count += b
 
     def finish(self, epsilon: float = 0.01) -> Gaussian:
-        """Returns the distributions with covariance scatter / (count - 1) + epsilon I, factorised in place.
+        """Returns the distributions with the covariances scatter / (count - 1) + epsilon I, and uses up the moments.
 
-        The moments are used up. Raises ValueError for fewer than 2 images or a singular covariance.
+        Raises ValueError for fewer than 2 images or a singular covariance.
         """
         if self.count < 2 or self.pyramid is None:
-            raise ValueError(f"a covariance needs at least 2 normal images; there are {self.count}")
+            raise ValueError(f"a covariance needs at least 2 normal images, not {self.count}")
         factorised: list[Level] = []
         for level in self.levels:
             positions = len(level.own)
@@ -120,7 +116,7 @@ class Moments:
 
 
 class Gaussian(nn.Module):
-    """Fitted distributions: levels, coarse to fine; `cross` and `own` are the two blocks of G_l (see the module)."""
+    """Normal distributions at all positions. `own` and `cross` of a level are the blocks of G_l (see the module)."""
 
     def __init__(self, pyramid: Pyramid, levels: list[Level]) -> None:
         super().__init__()
@@ -132,19 +128,19 @@ class Gaussian(nn.Module):
 
     @classmethod
     def of(cls, tensors: Tensors) -> Gaussian:
-        """Restores the distributions from saved buffers by name."""
+        """Creates the distributions from saved buffers."""
         grids = tuple((h, w) for h, w in tensors["grids"].tolist())
         levels = [Level(*(tensors[f"{name}_{depth}"] for name in FIELDS)) for depth in range(len(grids))]
         return cls(Pyramid(grids, tuple(level.mean.shape[1] for level in levels)), levels)
 
     @property
     def levels(self) -> list[Level]:
-        """The levels, coarse to fine."""
+        """Levels, from coarse to fine."""
         depths = range(len(self.pyramid.grids))
         return [Level(*(self.get_buffer(f"{name}_{depth}") for name in FIELDS)) for depth in depths]
 
     def coarsest(self) -> tuple[Tensor, Tensor]:
-        """Returns means and variances (with epsilon), float64 (P, c), of the coarsest level's cells, row by row."""
+        """Returns means and variances (with epsilon) of the coarsest level, `float64 (P, c)`, row by row."""
         level = self.levels[0]
         inverse = level.own.double()  # of the covariance's Cholesky factor
         eye = torch.eye(inverse.shape[1], dtype=inverse.dtype, device=inverse.device).expand_as(inverse)
@@ -152,7 +148,7 @@ class Gaussian(nn.Module):
         return level.mean.double(), factor.square().sum(2)
 
     def distance(self, maps: list[Tensor]) -> Tensor:
-        """Computes Mahalanobis distances (Eq. 13) on the finest grid, (B, h, w); maps: (B, c, h, w), fine to coarse."""
+        """Computes Mahalanobis distances on the finest grid, `(B, h, w)`, from fine to coarse maps, `(B, c, h, w)`."""
         squared: Tensor | None = None
         white: Tensor | None = None
         levels = self.levels
@@ -169,26 +165,26 @@ class Gaussian(nn.Module):
 
 
 def _below(coarser: Tensor | None, rows: Tensor) -> Tensor:
-    """Concatenates all coarser rows (Q, B, C), repeated for their children, with the rows of this level (P, B, c)."""
+    """Concatenates coarser features, `(Q, B, C)`, repeated for their children, with features of this level."""
     return rows if coarser is None else torch.cat([spread(coarser, len(rows)), rows], 2)
 
 
 def _chunks(positions: int, families: int) -> list[tuple[int, int]]:
-    """Splits positions into ranges of about CHUNK that do not cut through a family of cells."""
+    """Splits positions into ranges of about CHUNK positions that do not separate the children of a coarse cell."""
     family = positions // families
     size = max(CHUNK // family, 1) * family
     return [(start, min(start + size, positions)) for start in range(0, positions, size)]
 
 
 def _cells_over(level: Level, start: int, stop: int, positions: int) -> Level:
-    """Returns the cells of `level` that contain the positions start to stop of a finer level with `positions` cells."""
+    """Returns the cells of `level` that cover positions `start` to `stop` of a finer level with `positions` cells."""
     family = positions // len(level.own)
     cut = slice(start // family, stop // family)
     return Level(level.mean[cut], level.own[cut], level.cross[cut])
 
 
 def _factorise(level: Level, coarser: list[Level]) -> None:
-    """Replaces this level's blocks of the covariance by its blocks of G; `coarser` holds G of the coarser levels."""
+    """Replaces the level's covariance blocks by its blocks of G, given the blocks of G of `coarser` levels."""
     at = 0
     for g in coarser:
         # Forward substitution, block by block, for all children of a parent in one product.
@@ -205,22 +201,18 @@ def _factorise(level: Level, coarser: list[Level]) -> None:
         level.cross.copy_(torch.bmm(level.own, level.cross).neg_())
 
 
-# Inverse Cholesky factors of many small matrices at once, fast on a CPU.
-#
-# LAPACK takes one matrix at a time; here the matrices are halved until they are small, so that nearly all the work is
-# batched matrix products. Measured for matrices of 100 x 100 on one core: 41 us each, against 121 us for
-# torch.linalg.cholesky and solve_triangular.
-
-
-BASE = 14  # below this size unrolled columns beat batched matrix products; measured on two CPU cores
+BASE = 14  # matrix size below which unrolled columns are faster than batched products, measured on two CPU cores
 
 
 def inverse_cholesky(a: Tensor) -> Tensor:
-    """Computes L^-1 with a = L L^T for symmetric positive definite matrices a (P, n, n).
+    """Computes L^-1 with a = L L^T for symmetric positive definite matrices a, `(P, n, n)`, fast on a CPU.
 
-    Matrices for which float32 is not precise enough are factorised again in float64.
+    LAPACK takes one matrix at a time. Here the matrices are halved until they are small, so that nearly all the work is
+    batched matrix products: on one core, a matrix of 100 x 100 takes 41 us instead of the 121 us of
+    torch.linalg.cholesky and solve_triangular. Matrices for which float32 is not precise enough are factorised again in
+    float64.
 
-    Raises ValueError if that fails as well.
+    Raises ValueError if a matrix is not positive definite in float64 either.
     """
     out = torch.zeros_like(a)
     _by_halves(a, out)
@@ -248,7 +240,7 @@ def _by_halves(a: Tensor, out: Tensor) -> None:
 
 
 def _by_columns(a: Tensor) -> Tensor:
-    """Computes the same for small n by elimination on [a | I], positions innermost: each step is one long vector."""
+    """Computes L^-1 for small n by elimination on [a | I]. Positions are innermost, so each step is a long vector."""
     n = a.shape[1]
     a = a.permute(1, 2, 0).contiguous()
     w = torch.zeros_like(a)
@@ -263,19 +255,16 @@ def _by_columns(a: Tensor) -> Tensor:
     return w.permute(2, 0, 1)
 
 
-# The nested grids of a feature pyramid, and feature maps as lists of cells.
-
-
 @dataclass(frozen=True)
 class Pyramid:
-    """Grids (h, w) from coarse to fine, each a divisor of the next, and their numbers of channels."""
+    """Grid sizes (h, w) of a pyramid from coarse to fine, each a divisor of the next, and numbers of channels."""
 
     grids: tuple[tuple[int, int], ...]
     channels: tuple[int, ...]
 
     @classmethod
     def of(cls, maps: list[Tensor]) -> Pyramid:
-        """Returns the pyramid of maps (B, c, h, w), fine to coarse. All grids become the finest if not nested."""
+        """Returns the pyramid of maps, `(B, c, h, w)`, fine to coarse. If not nested, all grids become the finest."""
         grids = [(m.shape[2], m.shape[3]) for m in reversed(maps)]
         nested = all(b[0] % a[0] == 0 and b[1] % a[1] == 0 for a, b in zip(grids, grids[1:], strict=False))
         if not nested:
@@ -283,7 +272,7 @@ class Pyramid:
         return cls(tuple(grids), tuple(m.shape[1] for m in reversed(maps)))
 
     def cells(self, maps: list[Tensor]) -> list[Tensor]:
-        """Lists the cells of maps (B, c, h, w), fine to coarse: (P, B, c) each, coarse to fine, in nested order."""
+        """Lists each level's features, `(P, B, c)`, coarse to fine, in nested order, from the fine to coarse maps."""
         out = []
         for level, (m, grid) in enumerate(zip(reversed(maps), self.grids, strict=True)):
             if tuple(m.shape[2:]) != grid:
@@ -296,7 +285,7 @@ class Pyramid:
         return out
 
     def plane(self, values: Tensor) -> Tensor:
-        """Arranges values (P, B) of the finest level, in nested order, on its grid (B, h, w)."""
+        """Arranges values of the finest level, `(P, B)`, from nested order on the grid, `(B, h, w)`."""
         ys, xs = self._steps(len(self.grids) - 1)
         steps = len(ys)
         values = values.reshape(*[n for pair in zip(ys, xs, strict=True) for n in pair], -1)
@@ -304,7 +293,9 @@ class Pyramid:
         return values.permute(2 * steps, *order).reshape(-1, *self.grids[-1])
 
     def _steps(self, level: int) -> tuple[list[int], list[int]]:
-        """Returns the factors by which the grid grows from level to level down to `level`: in rows, in columns."""
+        """Returns the factors, in rows and in columns, by which the grid grows from each level to the next, down to
+        `level`.
+        """
         grids = self.grids[: level + 1]
         first, pairs = grids[0], list(zip(grids, grids[1:], strict=False))
         ys, xs = ([first[axis]] + [b[axis] // a[axis] for a, b in pairs] for axis in (0, 1))
@@ -312,5 +303,5 @@ class Pyramid:
 
 
 def spread(coarse: Tensor, positions: int) -> Tensor:
-    """Repeats each cell's values for its children: (P, ...) -> (positions, ...)."""
+    """Repeats the values of each coarse cell for its children: `(P, ...)` to `(positions, ...)`."""
     return coarse.repeat_interleave(positions // len(coarse), 0) if len(coarse) != positions else coarse

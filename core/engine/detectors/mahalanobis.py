@@ -1,9 +1,9 @@
-"""Mahalanobis distance of pre-trained features, of whole images and of their positions (Rippel, Mertens, Merhof 2021).
+"""Mahalanobis distance of pre-trained features of images and of their positions (Rippel, Mertens, Merhof 2021).
 
-An image's score is the distance of its average-pooled features from the pooled features of normal images; its heat map
+An image's score is the distance of its average-pooled features from the pooled features of normal images. The heat map
 shows the distance of each position from all positions of normal images. Nothing is trained. Positions are compared
 regardless of their location, so images need not be aligned. Both covariances are shrunk towards a multiple of the
-identity by oracle approximating shrinkage as in scikit-learn (`Scatter.normal`); Rippel et al. use Ledoit and Wolf's.
+identity by oracle approximating shrinkage, as in scikit-learn; Rippel et al. use the shrinkage of Ledoit and Wolf.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ from core.engine.registry import DETECTORS
 class MahalanobisConfig(Config):
     """Options of the Mahalanobis detector.
 
-    strides: maps that are average-pooled and concatenated. map_strides: maps that are compared position by position.
-    sigma: standard deviation of the heat map's blur, in pixels at 256 x 256. batch: images per step.
+    strides: Strides of the maps that are average-pooled and concatenated.
+    map_strides: Strides of the maps that are compared position by position.
+    sigma: Standard deviation of the heat map's blur, in pixels at 256 x 256.
+    batch: Number of images per step of the fit.
     """
 
     strides: tuple[int, ...] = (4, 8, 16, 32)
@@ -44,13 +46,13 @@ class MahalanobisConfig(Config):
         super().__post_init__()
         for strides in (self.strides, self.map_strides):
             if not in_order(strides):
-                raise BadConfig(f"strides are some of {', '.join(map(str, STRIDES))}, in order; not {strides}")
+                raise BadConfig(f"strides must be some of {', '.join(map(str, STRIDES))}, in order, not {strides}")
         if not set(self.map_strides) <= set(self.strides):
-            raise BadConfig("map_strides are some of strides")
+            raise BadConfig(f"map_strides must be some of strides, {self.strides}, not {self.map_strides}")
 
 
 class Normal(nn.Module):
-    """A multivariate normal distribution: mean (D,) and the whitening matrix W (D, D) with W^T W the precision."""
+    """Multivariate normal distribution, with a whitening matrix W, `(D, D)`, such that W^T W is the precision."""
 
     mean: Tensor
     whitening: Tensor
@@ -61,31 +63,30 @@ class Normal(nn.Module):
         self.register_buffer("whitening", whitening)
 
     def distance(self, x: Tensor) -> Tensor:
-        """Computes the Mahalanobis distance of x (..., D) -> (...): sqrt((x - mean)^T precision (x - mean))."""
+        """Computes the Mahalanobis distances of vectors x, `(..., D)`: sqrt((x - mean)^T precision (x - mean))."""
         return distance(x, self.mean, self.whitening)
 
 
 def distance(x: Tensor, mean: Tensor, whitening: Tensor) -> Tensor:
-    """Computes `Normal.distance` of x (..., D) from a mean (D,) and a whitening matrix (D, D) -> (...)."""
+    """Computes `Normal.distance` of vectors x, `(..., D)`, from a mean, `(D,)`, and a whitening matrix, `(D, D)`."""
     return ((x - mean) @ whitening.T).norm(dim=-1)
 
 
 class Scatter:
-    """Running count, sum and sum of outer products of samples; the memory does not depend on their number."""
+    """Running count, sum and sum of outer products of samples, in memory that does not grow with their number."""
 
     def __init__(self) -> None:
         self.count, self.sum, self.outer = 0, torch.zeros(()), torch.zeros(())
 
     def add(self, x: Tensor) -> None:
-        """Adds samples x (N, D)."""
         x = x.double()
         self.count += len(x)
         self.sum, self.outer = self.sum + x.sum(0), self.outer + x.T @ x
 
     def normal(self) -> Normal:
-        """Estimates the normal distribution; its covariance is shrunk by OAS (Chen et al. 2010, Eq. 23).
+        """Estimates the normal distribution. The covariance is shrunk by OAS (Chen et al. 2010, Eq. 23).
 
-        OAS is oracle approximating shrinkage; as in scikit-learn, the terms 2 / d are omitted, because d is large.
+        In OAS, oracle approximating shrinkage, the terms 2 / d are omitted as in scikit-learn, because d is large.
         """
         n, d = self.count, self.sum.shape[0]
         mean = self.sum / n
@@ -105,9 +106,10 @@ class Scatter:
 
 @DETECTORS.register("mahalanobis", title="Mahalanobis of pooled features")
 class Mahalanobis(MapDetector):
-    """The Mahalanobis detector.
+    """Detector that scores images by the Mahalanobis distance of their pooled features.
 
-    extras: `pooled` (N,), the distance of the whole image; `pooled_roi` (N,), inside `roi` if the fit had regions.
+    Predictions have the extras `pooled`, the distance of each whole image, and, if the fit had regions of interest,
+    `pooled_roi`, the distance of each region of interest.
     """
 
     name = "mahalanobis"
@@ -123,11 +125,11 @@ class Mahalanobis(MapDetector):
         cls, encoder: Encoder, config: MahalanobisConfig, count: int, size: int, context: FitContext
     ) -> MahalanobisFitting:
         if count < 2:
-            raise ValueError(f"this detector needs at least 2 normal images; there are {count}")
+            raise ValueError(f"the Mahalanobis detector needs at least 2 normal images, not {count}")
         return MahalanobisFitting(encoder, config, size, context.roi)
 
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Computes `maps`, (B, S/16, S/16) by default and independent of `roi`, and the extras of the class."""
+        """Computes `maps`, `(B, S/16, S/16)` by default, which do not depend on `roi`, and the extras of the class."""
         features = features_of(maps, self.config, roi if "pooled_roi" in self.normals else None)
         heat = self.normals["cells"].distance(features["cells"])
         names: list[str] = [name for name in ("pooled", "pooled_roi") if name in features]
@@ -135,7 +137,7 @@ class Mahalanobis(MapDetector):
         return {"maps": blur(heat, self.config.sigma * heat.shape[1] / 256), **distances}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Returns the distance (B,) of the pooled features, inside `roi` if `read` was also given a region."""
+        """Returns the distances of pooled features, `(B,)`, in the region of interest if `read` received regions."""
         return values["pooled_roi" if roi is not None and "pooled_roi" in values else "pooled"]
 
     @classmethod
@@ -148,7 +150,7 @@ class Mahalanobis(MapDetector):
 
 
 class MahalanobisFitting:
-    """A fit in progress: the scatters of pooled features and of the features at each position."""
+    """Fit in progress, with the scatters of pooled features and of the features at all positions."""
 
     def __init__(self, encoder: Encoder, config: MahalanobisConfig, size: int, roi: np.ndarray | None) -> None:
         self.encoder, self.config, self.size, self.roi = encoder, config, size, roi
@@ -172,11 +174,11 @@ class MahalanobisFitting:
 
 
 def features_of(maps: dict[int, Tensor], config: MahalanobisConfig, roi: Tensor | None) -> dict[str, Tensor]:
-    """Computes features from maps (B, C, h, w) by stride.
+    """Computes pooled and local features by name from maps, `(B, C, h, w)`, by stride.
 
-    Returns `pooled` (B, D); `cells` (B, h, w, D') on the grid of the finest map stride; `inside` bool (B, h, w), the
-    cells in the region of interest (all if `roi` is None); and, with roi (B, S, S), `pooled_roi` (B, D), averaged
-    over the region of interest.
+    The result has `pooled`, `(B, D)`; `cells`, `(B, h, w, D')`, on the grid of the finest map stride; `inside`, `bool
+    (B, h, w)`, whether a position is in the region of interest (True everywhere without `roi`); and, if `roi`, `(B, S,
+    S)`, is given, `pooled_roi`, `(B, D)`, averaged over the region of interest.
     """
     finest = maps[config.map_strides[0]]
     grid = finest.shape[-2:]

@@ -1,9 +1,9 @@
-"""Detectors that use only the encoder's feature maps, so that several can share one pass of the encoder.
+"""Detectors that use only the encoder's feature maps, so that several detectors can share one pass of the encoder.
 
     padim, nearest = fit_together(encoder, images, [(PaDiM, PaDiMConfig()), (Nearest, NearestConfig())])
     padim_prediction, nearest_prediction = predict_together([padim, nearest], images)
 
-The encoder takes most of a quick detector's time, so two detectors cost little more than one.
+The encoder takes most of a quick detector's time, so two detectors take little more time than one.
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ from core.engine.progress import Stopped
 
 
 class Fitting(Protocol):
-    """A fit in progress, which receives the encoder's maps batch by batch."""
+    """Fit in progress, which receives the encoder's maps batch by batch."""
 
     def add(self, maps: dict[int, Tensor], start: int) -> None:
-        """Adds the maps of images start, start + 1, ... to the fit."""
+        """Adds the maps of a batch of images to the fit. `start` is the index of the batch's first image."""
 
     def finish(self) -> Any:
         """Returns the fitted detector."""
 
 
 class MapDetector(Detector):
-    """Base of detectors that use the encoder's feature maps. Their `Config` has `strides` (of the maps) and `batch`."""
+    """Base class of detectors that use feature maps. `Config` has the fields `strides` (of the maps) and `batch`."""
 
     encoder: Encoder
 
     @functools.cached_property
     def reader(self) -> Encoder:
-        """A copy of the encoder for inference: faster, but neither trained nor saved."""
+        """Copy of the encoder for inference, which is faster, and neither trained nor saved."""
         return inference_copy(self.encoder)
 
     @classmethod
     @abc.abstractmethod
     def fitting(cls, encoder: Encoder, config: Any, count: int, size: int, context: FitContext) -> Fitting:
-        """Starts a fit on `count` images of side `size`. Raises ValueError if there are too few images."""
+        """Starts a fit on `count` images with sides of `size` pixels. Raises ValueError if there are too few images."""
 
     @abc.abstractmethod
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Computes the heat maps, `maps` (B, h, w), and the extras (B, ...) for `score`; exported graphs use it too.
+        """Computes the heat maps, `maps` `(B, h, w)`, and the extras by name. Exported graphs contain this method.
 
         Args:
-            maps: The encoder's maps, {stride: (B, C, h, w)}, at least at the strides of the configuration.
-            roi: (B, S, S), regions of interest, for detectors that pool features over the region; else None.
+            maps: Encoder's maps by stride, `(B, C, h, w)`, at least for the strides of the configuration.
+            roi: Regions of interest, `(B, S, S)`, for detectors that pool features over the region, or None.
         """
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
-        """Fits on images uint8 (N, S, S, 3), each read once; the memory holds the detector and one batch at a time."""
+        """Fits the detector on images, `uint8 (N, S, S, 3)`, each of which is read once, a batch at a time."""
         return fit_together(encoder, images, [(cls, config)], context)[0]
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts images uint8 (N, S, S, 3). Raises ValueError unless S is the size of the fit."""
+        """Predicts images, `uint8 (N, S, S, 3)`. Raises ValueError if S is not the side length of the fit's images."""
         return predict_together([self], images, batch=batch, roi=roi)[0]
 
 
@@ -76,13 +76,13 @@ def fit_together(
     detectors: Sequence[tuple[type[MapDetector], Any]],
     context: FitContext = FitContext(),
 ) -> list[Any]:
-    """Fits several detectors in one pass of the encoder and returns them in order, the same as from separate fits.
+    """Fits several detectors in one pass of the encoder and returns them in order, as separate fits would.
 
     Args:
-        encoder: The encoder of all detectors; it is moved to the context's device and set to eval mode.
-        images: uint8 (N, S, S, 3), normal.
-        detectors: Pairs of a class and its configuration; the largest `batch` among them is used.
-        context: As for `fit`.
+        encoder: Encoder of all detectors, which is moved to the context's device and set to eval mode.
+        images: Normal images, `uint8 (N, S, S, 3)`.
+        detectors: Class and configuration of each detector. The largest option `batch` is used for all detectors.
+        context: Inputs of the fit, as for `Detector.fit`.
 
     Raises:
         Stopped: If `context.should_stop` returns True.
@@ -96,7 +96,7 @@ def fit_together(
     steps, reader = -(-count // batch), inference_copy(encoder)
     for step in range(steps):
         if context.should_stop is not None and context.should_stop():
-            raise Stopped("the fit was stopped; it takes one pass, so it starts again from the first image")
+            raise Stopped("the fit was stopped; the next fit starts again from the first image")
         start = step * batch
         batch_images = np.asarray(images[start : start + batch])
         maps = maps_of(reader, batch_images, strides)
@@ -111,9 +111,16 @@ def fit_together(
 def predict_together(
     detectors: Sequence[MapDetector], images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None
 ) -> list[Prediction]:
-    """Predicts images uint8 (N, S, S, 3) with several detectors of the same encoder, in one pass of the encoder.
+    """Predicts images with several detectors of the same encoder in one pass of the encoder.
 
-    roi: uint8 (N, S, S), regions of interest. Raises ValueError if a detector was fitted at another size.
+    Args:
+        detectors: Fitted detectors.
+        images: RGB images, `uint8 (N, S, S, 3)`.
+        batch: Number of images that are processed at a time.
+        roi: Regions of interest, `uint8 (N, S, S)`, 1 inside, or None.
+
+    Raises:
+        ValueError: If a detector was fitted on images of another size.
     """
     for detector in detectors:
         detector.demand_size(images)
@@ -131,10 +138,10 @@ def predict_together(
 
 
 def maps_of(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
-    """Computes the encoder's maps of images uint8 (B, S, S, 3): {stride: float32 (B, C, h, w)}.
+    """Computes the encoder's maps of images, `uint8 (B, S, S, 3)`, by stride, each `float32 (B, C, h, w)`.
 
-    encoder: an inference copy. bf16 is not used, as it is too imprecise for a covariance. Inside a block of
-    `embed.remembering` the maps of images that were read before are reused.
+    `encoder` is a copy for inference. bf16 is not used, because it is too imprecise for a covariance. Inside a block of
+    `embed.remembering`, the maps of images that were read before are reused.
     """
 
     def compute(batch: np.ndarray, missing: set[int]) -> dict[int, Tensor]:

@@ -1,11 +1,11 @@
-"""PaDiM: a Gaussian of normal features at every position, and the Mahalanobis distance from it (Eq. 13).
+"""PaDiM: a Gaussian of normal features at every position, and the Mahalanobis distance from that Gaussian (Eq. 13).
 
 The encoder's maps at strides 4 to 16 (layers 1 to 3 of a ResNet) are concatenated on the finest grid by nearest
-up-sampling, and 100 of their channels are used, chosen at random once from the seed. Nothing is trained: the fit reads
-each normal image once.
+up-sampling. 100 of their channels are used, which are drawn once at random. Nothing is trained: the fit reads each
+normal image once.
 
-Two choices are ours, as the paper does not specify them. The map is smoothed (Gaussian, sigma 4 at 256 pixels, as in
-the original PaDiM paper) on the finest grid, before up-sampling, where it costs little time. The image's score is the
+The paper leaves two choices open. Here the heat map is smoothed (Gaussian with a sigma of 4 at 256 pixels, as in the
+original PaDiM paper) on the finest grid before up-sampling, which takes little time, and the image's score is the
 maximum of the smoothed map.
 """
 
@@ -34,9 +34,12 @@ from core.engine.registry import DETECTORS
 class PaDiMConfig(Config):
     """Options of PaDiM.
 
-    strides: maps that are used, from fine to coarse. channels: number of channels used. epsilon: added to each
-    variance. sigma: standard deviation of the blur, in pixels at 256 x 256. batch: images per step of the fit. seed:
-    seed by which channels are chosen.
+    strides: Strides of the maps that are used, from fine to coarse.
+    channels: Number of channels that are used.
+    epsilon: Number that is added to each variance.
+    sigma: Standard deviation of the heat map's blur, in pixels at 256 x 256.
+    batch: Number of images per step of the fit.
+    seed: Seed of the choice of channels.
     """
 
     strides: tuple[int, ...] = (4, 8, 16)
@@ -49,11 +52,13 @@ class PaDiMConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not in_order(self.strides):
-            raise BadConfig(f"PaDiM's strides are some of {', '.join(map(str, STRIDES))}, in order; not {self.strides}")
+            raise BadConfig(f"strides must be some of {', '.join(map(str, STRIDES))}, in order, not {self.strides}")
 
 
 @DETECTORS.register("padim", title="PaDiM", section="Anomaly Detection and Segmentation")
 class PaDiM(MapDetector):
+    """Detector with a Gaussian distribution of normal features at each position."""
+
     name = "padim"
     Config = PaDiMConfig
     presets = {"paper": PaDiMConfig(), "quick": PaDiMConfig()}  # a single pass is quick already
@@ -67,36 +72,36 @@ class PaDiM(MapDetector):
 
     @classmethod
     def fitting(cls, encoder: Encoder, config: PaDiMConfig, count: int, size: int, context: FitContext) -> PaDiMFitting:
-        """Starts a fit. Raises ValueError for fewer than 2 images or fewer channels than the configuration asks for.
+        """Starts a fit. Raises ValueError for fewer than 2 images, or if the configuration asks for too many channels.
 
-        It needs memory for the Gaussians only (about 9 kB per cell of stride 4), whatever `count` is.
+        The memory use, about 9 kB per position of stride 4 for the Gaussians, does not depend on `count`.
         """
         if count < 2:
-            raise ValueError(f"PaDiM needs at least 2 normal images; there are {count}")
+            raise ValueError(f"PaDiM needs at least 2 normal images, not {count}")
         widths = {stride: encoder.widths[stride] for stride in config.strides}
         channels = draw_channels(widths, config.channels, config.seed, torch.device(context.device))
         return PaDiMFitting(encoder, config, channels, size)
 
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Computes `maps`, the smoothed distances, (B, S/4, S/4) if the finest stride is 4. `roi` is ignored."""
+        """Computes `maps`, the smoothed distances, `(B, S/4, S/4)` if the finest stride is 4. Does not use `roi`."""
         heat = self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
         return {"maps": blur(heat, self.config.sigma * heat.shape[1] / 256)}
 
     @property
     def kept(self) -> dict[int, Tensor]:
-        """The indices (n,) of the channels that are used, by stride."""
+        """Indices of the channels that are used, `(n,)`, by stride."""
         return {int(stride): index for stride, index in self.channels.items()}
 
     def alignment(self, count: int, known: np.ndarray | None = None) -> float:
-        """Measures how well the `count` normal images of the fit are aligned with each other.
+        """Measures how well the normal images of the fit are aligned with each other.
 
         Args:
-            count: The number of images of the fit.
-            known: bool (h, w) on any grid, the positions to use; None for all.
+            count: Number of images of the fit.
+            known: Positions to use, `bool (h, w)` on any grid, or None for all positions.
 
         Returns:
-            The share, 0 to 1, of the features' variance that is explained by the position, at the coarsest stride. It
-            is high for objects in the same pose in every image.
+            The fraction of the features' variance that the position explains at the coarsest stride, from 0 to 1. The
+            fraction is high for objects that have the same pose in every image.
         """
         grid = self.gaussian.pyramid.grids[0]
         mean, variance = (x.cpu().numpy() for x in self.gaussian.coarsest())
@@ -105,7 +110,7 @@ class PaDiM(MapDetector):
             selected = roi_at(known[None].astype(np.uint8), grid)[0].ravel()
             mean, variance = (mean[selected], variance[selected]) if selected.sum() > 1 else (mean, variance)
         within = variance.mean(0)
-        between = np.maximum(mean.var(0) - within / count, 0)  # less the scatter of means of `count` images
+        between = np.maximum(mean.var(0) - within / count, 0)  # without the sampling error of the means
         return float(between.sum() / (between + within).sum())
 
     @classmethod
@@ -118,7 +123,7 @@ class PaDiM(MapDetector):
 
 
 class PaDiMFitting:
-    """A fit of PaDiM in progress: its running moments."""
+    """Fit of PaDiM in progress, with the running moments of the features."""
 
     def __init__(self, encoder: Encoder, config: PaDiMConfig, channels: dict[int, Tensor], size: int) -> None:
         self.encoder, self.config, self.kept, self.size = encoder, config, channels, size
@@ -132,10 +137,13 @@ class PaDiMFitting:
 
 
 def draw_channels(widths: dict[int, int], channels: int, seed: int, device: torch.device) -> dict[int, Tensor]:
-    """Draws `channels` of all channels at random: {stride: indices (n,)}; a stride without any is absent."""
+    """Draws `channels` of all channels at random and returns their indices, `(n,)`, by stride.
+
+    The result has no entry for a stride without drawn channels. Raises ValueError if there are too few channels.
+    """
     total = sum(widths.values())
     if channels > total:
-        raise ValueError(f"PaDiM cannot keep {channels} channels of {total}; set channels to {total} or fewer")
+        raise ValueError(f"PaDiM cannot use {channels} of {total} channels; set channels to {total} or fewer")
     chosen = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:channels].sort().values
     by_stride, start = {}, 0
     for stride, width in widths.items():

@@ -1,8 +1,8 @@
-"""PaDiM and IGD as the paper prints them (Sec. Anomaly Detection and Segmentation). Read this first.
+"""PaDiM and IGD as the paper prints them (Sec. Anomaly Detection and Segmentation). Start reading here.
 
-Everything is computed one position and one image at a time, in float64. `gaussian.py` computes PaDiM's distances from
-covariance blocks that cells share, and `igd/model.py` computes IGD's estimates block by block; tests/engine/detectors
-compares both with the functions here.
+Everything is computed one position and one image at a time, in float64. tests/engine/detectors compares the functions
+with `gaussian.py`, which computes PaDiM's distances from covariance blocks that several positions share, and with
+`igd/model.py`, which computes IGD's estimates from blocks of images.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from typing import Any
 
 import numpy as np
 
-Array = Any  # a NumPy array, or a tensor on the CPU without a gradient
-
-
-# PaDiM
+Array = Any  # NumPy array, or CPU tensor without a gradient
 
 
 def joined(maps: Sequence[Array]) -> np.ndarray:
-    """Concatenates maps (N, c, h, w), fine to coarse, on the finest grid by nearest up-sampling: (N, C, H, W)."""
+    """Concatenates maps, `(N, c, h, w)`, fine to coarse, on the finest grid by nearest up-sampling, `(N, C, H, W)`."""
     height, width = maps[0].shape[2:]
     fine = []
     for features in (np.asarray(m, float) for m in maps):
@@ -30,9 +27,10 @@ def joined(maps: Sequence[Array]) -> np.ndarray:
 
 
 def s_padim(normal: np.ndarray, x: np.ndarray, epsilon: float) -> np.ndarray:
-    """Computes PMSACL Eq. 13, (B, H, W): sqrt((x_w - mu_w)^T Sigma_w^-1 (x_w - mu_w)) at each position w.
+    """Computes PaDiM's distance sqrt((x_w - mu_w)^T Sigma_w^-1 (x_w - mu_w)) at each position w (PMSACL Eq. 13).
 
-    mu_w and Sigma_w are estimated from `normal` (N, C, H, W), and epsilon I is added to Sigma_w. x: (B, C, H, W).
+    mu_w and Sigma_w are estimated from the maps `normal`, `(N, C, H, W)`, and epsilon I is added to Sigma_w. Returns
+    the distances, `(B, H, W)`, of the maps x, `(B, C, H, W)`.
     """
     s = np.zeros((len(x), *x.shape[2:]))
     for w in np.ndindex(x.shape[2:]):
@@ -44,34 +42,31 @@ def s_padim(normal: np.ndarray, x: np.ndarray, epsilon: float) -> np.ndarray:
     return s
 
 
-# IGD
-
-
 def s_igd(l_rec: float, h: float, xi: float) -> float:
-    """Computes PMSACL Eq. 10: xi l_rec + (1 - xi) h_psi. The paper has 1 - h_psi instead of h_psi; see `h_psi`."""
+    """Computes IGD's score xi l_rec + (1 - xi) h_psi (PMSACL Eq. 10, which has 1 - h_psi instead; see `h_psi`)."""
     return xi * l_rec + (1 - xi) * h
 
 
 def h_psi(z: Array, mu: Array, sigma_sq: float) -> float:
-    """Computes PMSACL Eq. 12: 1 - exp(-|| f_theta(x) - mu_gamma ||^2 / sigma_gamma^2), z and mu (Z,).
+    """Computes 1 - exp(-|| z - mu_gamma ||^2 / sigma_gamma^2) for a code z = f_theta(x), `(Z,)` (PMSACL Eq. 12).
 
-    It is small for normal images, although Eq. 10 treats it as their likelihood.
+    h_psi is small for normal images, although Eq. 10 treats h_psi as their likelihood.
     """
     d = np.asarray(z, float) - np.asarray(mu, float)
     return 1 - math.exp(-(d @ d) / sigma_sq)
 
 
 def mu_gamma(z: Array, least: float = 0.1) -> np.ndarray:
-    """Computes the mean code: z (N, Z) -> (Z,). As in IGD's code, values within `least` of 0 become +-`least`."""
+    """Computes the mean of codes z, `(N, Z)`, as in IGD's code: values closer to 0 than `least` become +-`least`."""
     mu = np.asarray(z, float).mean(0)
     return np.where(abs(mu) < least, np.where(mu < 0, -least, least), mu)
 
 
 def sigma_gamma_sq(z: Array, mu: Array, batch: int) -> float:
-    """Computes sigma_gamma^2, a variance: the mean over batches of max(1, mean of || z - mu_gamma ||^2 in the batch).
+    """Computes sigma_gamma^2, the mean over batches of max(1, mean of || z - mu_gamma ||^2 in the batch).
 
-    For stability the paper multiplies it by a kappa in (0, 1] without giving a value; kappa is 1 here, and the minimum
-    of 1 is from IGD's released code.
+    For stability the paper multiplies the variance by a kappa in (0, 1] without giving a value. Here kappa is 1, and
+    the lower limit of 1 is taken from IGD's released code.
     """
     squared = ((np.asarray(z, float) - np.asarray(mu, float)) ** 2).sum(1)
     means = [squared[start : start + batch].mean() for start in range(0, len(squared), batch)]

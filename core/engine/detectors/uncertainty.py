@@ -1,6 +1,7 @@
-"""The uncertainty of a detector's scores: how much they vary over mirrored and enlarged views of an image.
+"""Uncertainty of a detector's scores: how much the scores vary over mirrored and enlarged views of an image.
 
-A mirrored or slightly enlarged image should get the same score, because it shows the same tissue."""
+A mirrored or slightly enlarged image shows the same tissue, so it should get the same score.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +11,18 @@ from torch.nn import functional as F
 
 from core.engine.detectors.base import Detector
 
-SCALES = (1.0, 1.15)
+SCALES = (1.0, 1.15)  # factors by which views are enlarged
 
 
 def scores_of_views(detector: Detector, images: np.ndarray, roi: np.ndarray | None = None) -> np.ndarray:
-    """Returns scores (V, N) of V views of images uint8 (N, S, S, 3), inside roi (N, S, S) if given.
+    """Returns the scores of V views of N images, `(V, N)`. The first view is the original image.
 
-    The first view is the original image. The views are enlarged by each of SCALES, cropped to the centre, and mirrored
-    or not.
+    There is a view, mirrored or not, for each factor in SCALES. Enlarged views are cropped at the centre.
+
+    Args:
+        detector: Fitted detector.
+        images: RGB images, `uint8 (N, S, S, 3)`.
+        roi: Regions of interest, `(N, S, S)`, 1 inside, or None to score whole images.
     """
     scores = []
     for scale in SCALES:
@@ -31,7 +36,7 @@ def scores_of_views(detector: Detector, images: np.ndarray, roi: np.ndarray | No
 
 
 def _zoom(images: np.ndarray, scale: float) -> np.ndarray:
-    """Enlarges images uint8 (N, S, S, C) by `scale` and crops them to the centre, at the same size."""
+    """Enlarges images, `uint8 (N, S, S, C)`, by `scale` and crops the centre to the original size."""
     if scale == 1.0:
         return images
     size = images.shape[1]

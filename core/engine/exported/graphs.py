@@ -1,8 +1,8 @@
-"""A fitted detector as one network in an ONNX file: an image and its region of interest in, heat map and scores out.
+"""Exports a fitted detector as one ONNX network: image and region of interest in, heat map and scores out.
 
-The network contains normalisation, the encoder, the detector, its scales and the rule of the score, in float32, and
-uses only operations that ONNX supports. It calls the detector's own `read` and `score`. A file is written only if its
-scores equal the detector's.
+The network contains normalisation, the encoder, the detector, its scales and the scoring rule, in float32, and uses
+only operations that ONNX supports. It calls the detector's own `read` and `score`. A file is written only if its scores
+agree with the detector's to within CLOSE.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from core.engine.registry import DETECTORS
 
 EXPORTED = (MapDetector, LesionHead, IGD, Ensemble)
 INPUTS, OUTPUTS = ("image", "roi"), ("map", "score", "score_roi")
-CLOSE = 1e-4  # largest difference of a score, relative to the score if that is above 1
+CLOSE = 1e-4  # largest allowed score difference, relative to the score if the score is above 1
 
 
 class CannotExport(ValueError):
-    """Raised for a detector that cannot be exported as a graph; the message names it and the reason."""
+    """Raised if a detector cannot be exported as a graph; the message names the detector and the reason."""
 
 
 def exportable() -> list[str]:
@@ -44,21 +44,24 @@ def exportable() -> list[str]:
 
 
 class Graph(nn.Module):
-    """The network that is exported: (images, roi) -> map, score, score_roi."""
+    """Exported network that maps images and regions of interest to heat maps and scores."""
 
     def __init__(self, detector: Detector) -> None:
-        """Raises CannotExport if the detector, or a member of it, has no graph."""
+        """Builds the network. Raises CannotExport if the detector, or a member of an ensemble, cannot be exported."""
         super().__init__()
         self.detector, self.reader = detector, reader_of(detector)
 
     def forward(self, images: Tensor, roi: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns map (N, h, w), score and score_roi (N,) of images uint8 (N, S, S, 3) and roi uint8 (N, S, S)."""
+        """Returns maps `(N, h, w)` and two scores `(N,)`, over the entire image and over the region of interest.
+
+        The images are uint8 `(N, S, S, 3)`, the regions of interest uint8 `(N, S, S)`.
+        """
         values = self.reader(images, roi)
         return values["maps"], self.detector.score(values, None), self.detector.score(values, roi)
 
 
 def reader_of(detector: Detector) -> nn.Module:
-    """Returns a network (images, roi) -> maps and extras by name. Raises CannotExport if there is none."""
+    """Returns a network from images and regions to a detector's maps and extras. Raises CannotExport if impossible."""
     if isinstance(detector, Ensemble):
         return _Ensemble(detector)
     if isinstance(detector, EXPORTED):
@@ -109,7 +112,7 @@ class _Ensemble(nn.Module):
 
 
 class _Colour(nn.Module):
-    """`MeanColour.distances` as a network. roi: the pixels that count; None for the whole image."""
+    """`MeanColour.distances` as a network; colours are averaged over `roi`, or over the image if `roi` is None."""
 
     def __init__(self, colour: MeanColour) -> None:
         super().__init__()
@@ -127,12 +130,12 @@ class _Colour(nn.Module):
 
 
 def floats(images: Tensor) -> Tensor:
-    """Converts uint8 (N, S, S, 3) -> float32 (N, 3, S, S) in [0, 1], as `tensors.to_batch` does."""
+    """Converts uint8 `(N, S, S, 3)` to float32 `(N, 3, S, S)` in [0, 1], as `tensors.to_batch` does."""
     return images.permute(0, 3, 1, 2).float() / 255.0
 
 
 def shrunk(pixels: Tensor, side: int) -> Tensor:
-    """Shrinks uint8 (N, S, S) or (N, S, S, 3) to `side` pixels like OpenCV's INTER_AREA.
+    """Shrinks uint8 `(N, S, S)` or `(N, S, S, 3)` to side length `side`, as OpenCV does with INTER_AREA.
 
     Halves are rounded to the even number, or up if `side` is half of S.
     """
@@ -146,7 +149,7 @@ def shrunk(pixels: Tensor, side: int) -> Tensor:
 
 
 def _shares(size: int, side: int) -> np.ndarray:
-    """Returns (side, size): the share of each cell that each pixel covers."""
+    """Returns a matrix `(side, size)` with the fraction of each output pixel that each input pixel covers."""
     scale = size / side
     ends = np.arange(side + 1) * scale
     low = np.maximum(ends[:-1, None], np.arange(size))
@@ -154,22 +157,16 @@ def _shares(size: int, side: int) -> np.ndarray:
     return (np.maximum(high - low, 0) / scale).astype(np.float32)
 
 
-# The ONNX file, which is compared with the detector.
-
-
 @dataclass(frozen=True)
 class Written:
-    """Facts of a written ONNX file.
-
-    bytes: its size. difference: the maximum score difference on the comparison images, computed by `furthest`.
-    """
+    """File size in `bytes` of an ONNX file, and its largest score `difference` to the detector (see `furthest`)."""
 
     bytes: int
     difference: float
 
 
 def library() -> Any:
-    """Imports and returns onnxruntime. Raises CannotExport, which names the missing package and how to install it."""
+    """Imports and returns onnxruntime. Raises CannotExport if a required package is missing."""
     try:
         import onnx  # noqa: F401
         import onnxruntime
@@ -180,10 +177,11 @@ def library() -> Any:
 
 
 def write_onnx(detector: Detector, images: np.ndarray, roi: np.ndarray, file: Path) -> Written:
-    """Writes a detector's graph to `file` and compares the two on images uint8 (N, S, S, 3) and roi uint8 (N, S, S).
+    """Writes a detector's graph to an ONNX file and compares its scores with the detector's on sample images.
 
-    The graph is run by onnxruntime and takes any number of images at a time. Raises CannotExport, and leaves no file,
-    if the detector has no graph or if a score differs by more than CLOSE.
+    The graph runs in onnxruntime and accepts any number of images. The sample images are uint8 `(N, S, S, 3)`, their
+    regions of interest uint8 `(N, S, S)`. Raises CannotExport, and leaves no file, if the detector cannot be exported
+    or if a score differs by more than CLOSE.
     """
     onnxruntime = library()
     graph = Graph(detector).eval().requires_grad_(False)
@@ -208,7 +206,7 @@ def write_onnx(detector: Detector, images: np.ndarray, roi: np.ndarray, file: Pa
 
 
 def scores_of(detector: Detector, images: np.ndarray, roi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the detector's scores (N,) of whole images and of regions of interest, in float32 as in the graph."""
+    """Computes the detector's scores `(N,)` of entire images and of regions of interest, in float32 as in the graph."""
     with full_precision(detector):
         prediction = detector.predict(images, roi=roi)
         return detector.image_score(prediction), detector.image_score(prediction, roi)
@@ -239,7 +237,7 @@ def furthest(scores: Any, expected: Any) -> float:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silences the exporter's log messages, warnings and prints inside the block."""
+    """Suppresses the exporter's log messages, warnings and printed output inside the block."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

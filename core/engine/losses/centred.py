@@ -1,7 +1,7 @@
-"""Features centred by their class, the vectors that l_PMSACL compares (Eq. 6).
+"""Features centred by class, which l_PMSACL compares (PMSACL Eq. 6).
 
-The code accepts torch tensors and NumPy arrays without importing torch, so that the web server can centre features
-without loading it.
+The code accepts torch tensors and NumPy arrays without importing torch, so that the web server does not have to load
+torch to centre features.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ from typing import Any, TypeVar
 
 Array = TypeVar("Array", bound=Any)  # torch.Tensor or numpy.ndarray, the same for all arguments
 
-LEAST = 1e-12  # lower limit of the length by which a difference is divided
+LEAST = 1e-12  # lower limit of the divisor
 
 
 def centred(z: Array, labels: Array, centres: Array) -> Array:
-    """Centres features by their class and scales them to unit length (Eq. 6).
+    """Subtracts the centre of its class from each feature vector and scales the difference to length 1 (PMSACL Eq. 6).
 
-    f^(n,l) = (f_theta(x^(n,l)) - c_n) / ||f_theta(x^(n,l)) - c_n||_2.
-    z: (M, D). labels: (M,), class n of each, integers from 0 to k. centres: (k+1, D). Returns unit rows (M, D); a row
-    that equals its centre becomes 0, without gradient.
+    Args:
+        z: Feature vectors, `(M, D)`.
+        labels: Class of each feature vector, `(M,)`, integers from 0 to k.
+        centres: Centre of each class, `(k + 1, D)`.
+
+    Returns:
+        Unit vectors, `(M, D)`. A feature vector that equals the centre of its class becomes 0, without gradient.
     """
     difference = z - centres[labels]
     squared = (difference * difference).sum(1)[:, None]

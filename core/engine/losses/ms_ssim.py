@@ -1,7 +1,7 @@
-"""Multi-scale structural similarity (Wang, Simoncelli, Bovik 2003), as a score and as a map.
+"""Multi-scale structural similarity (MS-SSIM; Wang, Simoncelli, Bovik 2003) of two images, as a number and as a map.
 
-At each level the images are compared through a Gaussian window, then halved. Contrast and structure count at every
-level, luminance at the last one only.
+At each level the images are compared in Gaussian windows, then halved. Contrast and structure are compared at every
+level, and luminance only at the last, coarsest level.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from torch import Tensor
 from torch.nn import functional as F
 
 WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
-SIGMA = 1.5  # of the Gaussian window, in pixels
-FLOOR = 1e-6  # least value of a level, as powers below 1 have an infinite gradient at 0
+SIGMA = 1.5  # standard deviation of the Gaussian window, in pixels
+FLOOR = 1e-6  # minimum similarity of a level, because powers below 1 have an infinite gradient at 0
 
 
-# A function of two images that returns luminance times contrast and structure, and contrast and structure only.
+# Function of two images that returns luminance times contrast-structure, and contrast-structure alone.
 Comparison = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def fit_levels(size: int, window: int, weights: tuple[float, ...]) -> tuple[float, ...]:
-    """Returns the weights of the levels that fit an image of `size` pixels, rescaled to the sum of all `weights`.
+    """Returns the weights of the levels at which the window fits the image, rescaled to the sum of all `weights`.
 
-    The usual five levels with a window of 11 need 176 pixels; at 64 pixels three levels fit.
-    Raises ValueError if no level fits.
+    `size` and `window` are side lengths in pixels. The usual five levels with a window of 11 pixels need images of 176
+    pixels, and three levels fit images of 64 pixels. Raises ValueError if the window is larger than the image.
     """
-    room = 0
-    while room < len(weights) and size >> room >= window:
-        room += 1
-    if room == 0:
-        raise ValueError(f"a window of {window} does not fit an image of {size} pixels")
-    scale = sum(weights) / sum(weights[:room])
-    return tuple(w * scale for w in weights[:room])
+    count = 0
+    while count < len(weights) and size >> count >= window:
+        count += 1
+    if count == 0:
+        raise ValueError(f"a window of {window} pixels does not fit an image of {size} pixels")
+    scale = sum(weights) / sum(weights[:count])
+    return tuple(w * scale for w in weights[:count])
 
 
 def _window(window: int, like: Tensor) -> Tensor:
@@ -43,26 +43,24 @@ def _window(window: int, like: Tensor) -> Tensor:
 
 
 def _smooth(x: Tensor, kernel: Tensor) -> Tensor:
-    """Smooths x (B, C, h, w) at the positions at which the whole window fits."""
     c, n = x.shape[1], len(kernel)
     x = F.conv2d(x, kernel.view(1, 1, n, 1).expand(c, 1, n, 1), groups=c)
     return F.conv2d(x, kernel.view(1, 1, 1, n).expand(c, 1, 1, n), groups=c)
 
 
 def _compare(x: Tensor, y: Tensor, kernel: Tensor, data_range: float) -> tuple[Tensor, Tensor]:
-    """Computes luminance times contrast-structure, and contrast-structure only, each (B, C, h', w')."""
+    """Returns luminance times contrast-structure, and contrast-structure alone, each `(B, C, h', w')`."""
     c1, c2 = (0.01 * data_range) ** 2, (0.03 * data_range) ** 2
     b, c = x.shape[:2]
-    together = _smooth(torch.cat([x, y, x * x, y * y, x * y], 1), kernel)
-    mx, my, xx, yy, xy = together.view(b, 5, c, *together.shape[2:]).unbind(1)
+    smoothed = _smooth(torch.cat([x, y, x * x, y * y, x * y], 1), kernel)
+    mx, my, xx, yy, xy = smoothed.view(b, 5, c, *smoothed.shape[2:]).unbind(1)
     cs = (2 * (xy - mx * my) + c2) / (xx - mx * mx + yy - my * my + c2)
     return (2 * mx * my + c1) / (mx * mx + my * my + c1) * cs, cs
 
 
 def _levels(x: Tensor, y: Tensor, weights: tuple[float, ...], compare: Comparison) -> Iterator[tuple[float, Tensor]]:
-    """Yields (weight, map) of each level: contrast and structure, at the last level times luminance, (B, C, h', w').
-
-    Halving an odd side drops the last row or column.
+    """Yields the weight and the similarity map, `(B, C, h', w')`, of each level. Halving drops the last row of an odd
+    side.
     """
     for level, weight in enumerate(weights):
         ssim, cs = compare(x, y)
@@ -73,16 +71,18 @@ def _levels(x: Tensor, y: Tensor, weights: tuple[float, ...], compare: Compariso
 
 
 def ms_ssim(
-    x: Tensor,
-    y: Tensor,
-    *,
-    data_range: float = 1.0,
-    window: int = 11,
-    weights: tuple[float, ...] = WEIGHTS,
+    x: Tensor, y: Tensor, *, data_range: float = 1.0, window: int = 11, weights: tuple[float, ...] = WEIGHTS
 ) -> Tensor:
-    """Computes the multi-scale structural similarity of images x and y, float (B, C, S, S) -> (B,), at most 1.
+    """Computes the multi-scale structural similarity of pairs of images, `(B,)`, at most 1.
 
-    The result is the mean over channels of the product over levels. All levels must fit the images: see `fit_levels`.
+    The similarities of all levels are multiplied, and the products are averaged over channels.
+
+    Args:
+        x: Images, `float (B, C, S, S)`.
+        y: Images that are compared with x, of the same shape.
+        data_range: Range of the pixel values, 1 for images in [0, 1].
+        window: Side length of the Gaussian window in pixels, an odd number.
+        weights: Exponent of the similarity at each level. All levels must fit the images; see `fit_levels`.
     """
     kernel = _window(window, x)
     product = torch.ones((), device=x.device)
@@ -92,17 +92,13 @@ def ms_ssim(
 
 
 def dissimilarity_map(
-    x: Tensor,
-    y: Tensor,
-    *,
-    data_range: float = 1.0,
-    window: int = 11,
-    weights: tuple[float, ...] = WEIGHTS,
+    x: Tensor, y: Tensor, *, data_range: float = 1.0, window: int = 11, weights: tuple[float, ...] = WEIGHTS
 ) -> Tensor:
-    """Computes a map (B, S, S) of the structural differences between images x and y, each (B, C, S, S).
+    """Computes a map of the structural differences between pairs of images, `(B, S, S)`.
 
-    The 1 - SSIM map of each level is resized to S x S, multiplied by the level's weight and added. Borders are mirrored
-    so that every pixel has a value. Values are 0 where both images agree, and at most twice the sum of the weights.
+    The dissimilarity of each level, 1 - similarity, is resized to S x S pixels and multiplied by the level's weight.
+    The map is the sum over levels. Borders are mirrored, so that every pixel has a value. Values are 0 where both
+    images agree, and at most twice the sum of the weights. The arguments are those of `ms_ssim`.
     """
     kernel, size, half = _window(window, x), x.shape[2:], window // 2
     total = x.new_zeros(x.shape[0], *size)

@@ -1,8 +1,9 @@
-"""The losses of PMSACL as the paper prints them, one sample and one term at a time. Read this first.
+"""The losses of PMSACL as the paper prints them, computed one sample and one term at a time. Start reading here.
 
-Throughout, z (M, D) are the features f_theta(x^(n,l)) of a minibatch, labels (M,) the class n of each, partners (M,)
-the row of the other weak view of the same x^(n), and c (k+1, D) the centres. The losses used in training (`pmsacl.py`,
-`centred.py`) are the same functions in matrix form, equal to these up to 1e-5 (tests/engine/losses).
+The functions share these arguments: z `(M, D)` holds the features f_theta(x^(n,l)) of a minibatch, labels `(M,)` the
+class n of each feature, partners `(M,)` the row of the other weak view of the same x^(n), and c `(k + 1, D)` the class
+centres. The losses used in training (`pmsacl.py`, `centred.py`) compute the same values up to 1e-5 in matrix form
+(tests/engine/losses).
 """
 
 from __future__ import annotations
@@ -13,38 +14,38 @@ from typing import Any
 
 import numpy as np
 
-Array = Any  # a NumPy array, or a tensor on the CPU without a gradient
+Array = Any  # NumPy array, or CPU tensor without a gradient
 
 
 def f(z_i: Array, c_n: Array) -> np.ndarray:
-    """Computes PMSACL Eq. 6: f^(n,l) = (f_theta(x^(n,l)) - c_n) / || f_theta(x^(n,l)) - c_n ||_2."""
+    """Computes the feature f^(n,l) = (f_theta(x^(n,l)) - c_n) / || f_theta(x^(n,l)) - c_n ||_2 (PMSACL Eq. 6)."""
     d = np.asarray(z_i, float) - np.asarray(c_n, float)
     return np.asarray(d / math.sqrt(d @ d))
 
 
 def kappa(n: int, m: int, tau: float, alpha: float) -> float:
-    """Computes PMSACL Eq. 7: 1 / (alpha tau) if n = m, else 1 / tau."""
+    """Computes kappa(n, m), which is 1 / (alpha tau) if n = m and 1 / tau otherwise (PMSACL Eq. 7)."""
     return 1 / (alpha * tau) if n == m else 1 / tau
 
 
 def l_pmsacl(z: Array, labels: Array, partners: Array, c: Array, tau: float, alpha: float) -> float:
-    """Computes PMSACL Eq. 4: the mean of Eq. 5 over all samples."""
+    """Computes l_PMSACL, the mean over all samples of the loss of one sample (PMSACL Eq. 4)."""
     return sum(l_pmsacl_of(i, z, labels, partners, c, tau, alpha) for i in range(len(z))) / len(z)
 
 
 def l_pmsacl_of(i: int, z: Array, labels: Array, partners: Array, c: Array, tau: float, alpha: float) -> float:
-    """Computes PMSACL Eq. 5 for sample i, which its other view attracts and all samples except itself repel."""
+    """Computes the loss of sample i, which its other view attracts and all other samples repel (PMSACL Eq. 5)."""
     f_i, f_p = f(z[i], c[labels[i]]), f(z[partners[i]], c[labels[partners[i]]])
     numerator = math.exp(f_i @ f_p / tau)
     denominator = 0.0
     for j in range(len(z)):
-        if j != i:  # the indicator drops the sample itself and nothing else: the positive stays in the sum
+        if j != i:  # the indicator function excludes only the sample itself: the positive stays in the sum
             denominator += math.exp(kappa(labels[i], labels[j], tau, alpha) * (f_i @ f(z[j], c[labels[j]])))
     return -math.log(numerator / denominator)
 
 
 def l_ctr(z: Array, labels: Array, c: Array) -> float:
-    """Computes PMSACL Eq. 3: E || f_theta(a(x)) - c_n ||^2."""
+    """Computes l_ctr, the mean of || f_theta(a(x)) - c_n ||^2 over all samples (PMSACL Eq. 3)."""
     total = 0.0
     for z_i, n in zip(z, labels, strict=True):
         d = np.asarray(z_i, float) - np.asarray(c[n], float)
@@ -53,9 +54,9 @@ def l_ctr(z: Array, labels: Array, c: Array) -> float:
 
 
 def cross_entropy(logits: Array, labels: Array) -> float:
-    """Computes l_aug and l_pos (PMSACL Eqs. 8 and 9): the mean of -log(softmax probability of the true class).
+    """Computes l_aug or l_pos, the mean of -log(softmax probability of the true class) (PMSACL Eqs. 8 and 9).
 
-    The class is n of A_n in Eq. 8 and the relative position of the patches in Eq. 9.
+    The classes are the strong augmentations A_n in Eq. 8, and the relative positions of two patches in Eq. 9.
     """
     total = 0.0
     for row, n in zip(logits.tolist(), labels.tolist(), strict=True):
@@ -63,11 +64,8 @@ def cross_entropy(logits: Array, labels: Array) -> float:
     return total / len(labels)
 
 
-# Losses of other papers that PMSACL is compared with, and one term that is ours.
-
-
 def nt_xent(z: Array, partners: Sequence[int], tau: float) -> float:
-    """Computes NT-Xent (Chen et al. 2020, Eq. 1)."""
+    """Computes NT-Xent, a contrastive loss without classes (Chen et al. 2020, Eq. 1)."""
     u = _unit(z)
     total = 0.0
     for i, p in enumerate(partners):
@@ -76,10 +74,7 @@ def nt_xent(z: Array, partners: Sequence[int], tau: float) -> float:
 
 
 def supcon(z: Array, labels: Array, tau: float) -> float:
-    """Computes L_out of the supervised contrastive loss (Khosla et al. 2020, Eq. 2).
-
-    Each sample must have another of its class.
-    """
+    """Computes the supervised contrastive loss L_out (Khosla et al. 2020, Eq. 2), for two or more samples per class."""
     u = _unit(z)
     total = 0.0
     for i in range(len(z)):
@@ -98,9 +93,10 @@ def _others(z: Array, i: int) -> list[int]:
 
 
 def l_var(z: Array, labels: Array, epsilon: float) -> float:
-    """Computes l_var, our addition after VICReg (Bardes, Ponce, LeCun 2022, Eq. 1).
+    """Computes l_var, a term that is not in the paper.
 
-    It is a hinge loss on the spread within each class that has two or more samples.
+    The term is the hinge loss of VICReg (Bardes, Ponce, LeCun 2022, Eq. 1) on the spread within each class of two or
+    more samples.
     """
     u = np.array(_unit(z)) * math.sqrt(z.shape[1])
     hinges = []

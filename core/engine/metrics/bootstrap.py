@@ -1,7 +1,7 @@
-"""Bootstrap intervals of the detection and localisation figures.
+"""Bootstrap confidence intervals of the detection and localisation metrics.
 
-Images, not pixels, are resampled with replacement, separately among normal and abnormal ones, so that every resample
-has both. A resample is a row of counts, and the figures of all resamples are computed at once as matrix products.
+Images, not pixels, are drawn with replacement, normal and abnormal images separately, so that every bootstrap sample
+contains both. A sample is a row of counts, one per image; matrix products give the metrics of all samples at once.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import numpy as np
 
 from core.engine.metrics.localisation import LIMIT
 
-BINS = 512  # number of bins of equal rank for pixel values; used for intervals only
-MOST_COUNTS = 2**24  # entries of the matrix of counts that are processed together
-MOST_PIXELS = 4_000_000  # pixels outside lesions; a regular subset is used if there are more
+BINS = 512  # number of histogram bins, each with about equally many pixels; used for confidence intervals only
+MOST_COUNTS = 2**24  # largest number of matrix entries that are processed at once
+MOST_PIXELS = 4_000_000  # approximate number of pixels outside lesions that are used; of more pixels, every k-th is
 
 
 def draws(groups: np.ndarray, times: int, seed: int, patients: np.ndarray | None = None) -> np.ndarray:
-    """Resamples images: returns how often each image is in each resample, float32 (times, N).
+    """Draws bootstrap samples and returns how often each image occurs in each sample, float32 `(times, N)`.
 
     Args:
-        groups: (N,), the label of each image; each resample keeps the number of images of each label.
-        times: Number of resamples.
-        seed: Seed of the resamples.
-        patients: (N,), the patient of each image. Images of one patient are not independent, so whole patients are
-            resampled, patients with an image of the highest label separately from the others.
+        groups: `(N,)` labels of the images; every sample has the original number of images of each label.
+        times: Number of bootstrap samples.
+        seed: Random seed.
+        patients: `(N,)` patients of the images, or None to draw single images. Whole patients are drawn, separately for
+            patients with and without the highest label, because images of one patient are not independent.
     """
     if patients is not None:
         _, owner = np.unique(patients, return_inverse=True)
@@ -39,7 +39,7 @@ def draws(groups: np.ndarray, times: int, seed: int, patients: np.ndarray | None
 
 
 def interval(values: np.ndarray, level: float = 0.95) -> list[float] | None:
-    """Computes the percentile interval [lo, hi] of bootstrap values, None if no value is finite."""
+    """Returns the percentile interval `[low, high]` of bootstrap values, or None if no value is finite."""
     values = values[np.isfinite(values)]
     if not len(values):
         return None
@@ -49,28 +49,28 @@ def interval(values: np.ndarray, level: float = 0.95) -> list[float] | None:
 def interval_of_mean(
     values: np.ndarray, patients: np.ndarray | None = None, times: int = 2000
 ) -> tuple[float, float] | None:
-    """Computes the 95 % bootstrap interval of the mean of values (N,); resamples patients (N,), or images if None."""
+    """Returns the 95 % bootstrap interval of the mean of `values` `(N,)`, drawing whole `patients` `(N,)` if given."""
     bounds = interval(means(values, draws(np.ones(len(values), int), times, 0, patients)))
     return None if bounds is None else (bounds[0], bounds[1])
 
 
 def means(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Computes the mean of values (N,) in each resample, (times,), from counts (times, N)."""
-    with np.errstate(invalid="ignore"):  # an empty resample is NaN, which `interval` ignores
+    """Computes the mean of `values` `(N,)` in each bootstrap sample from `counts` `(times, N)`: float64 `(times,)`."""
+    with np.errstate(invalid="ignore"):  # the mean of an empty sample is NaN, which `interval` ignores
         return counts @ values.astype(np.float64) / counts.sum(1)
 
 
 def aurocs(below: np.ndarray, above: np.ndarray) -> np.ndarray:
-    """Computes the AUROC of each resample, with ties counting half.
+    """Computes the AUROC of each bootstrap sample, with ties counting half.
 
-    below, above: (times, K), histograms of the normal and of the abnormal values over ascending bins.
+    `below` and `above`, both `(times, K)`, are histograms of the normal and the abnormal values over K ascending bins.
     """
     reached = np.cumsum(below, 1, dtype=np.float64) - below / 2
     return (above * reached).sum(1) / (below.sum(1, dtype=np.float64) * above.sum(1, dtype=np.float64))
 
 
 def detection(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the exact AUROC and average precision of each resample: scores, labels (N,), counts (times, N)."""
+    """Returns each sample's exact AUROC and average precision, given scores, labels `(N,)` and counts `(times, N)`."""
     order = np.argsort(scores, kind="stable")
     starts = np.flatnonzero(np.diff(scores[order], prepend=np.nan))
     abnormal = labels[order].astype(bool)
@@ -81,19 +81,18 @@ def detection(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> tup
 
 
 def _detection(counts: np.ndarray, abnormal: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes `detection` for images sorted by score. starts: indices at which a new score begins."""
     above = np.add.reduceat(counts * abnormal, starts, axis=1)
     every = np.add.reduceat(counts, starts, axis=1)
     hits = np.cumsum(above[:, ::-1], 1)
-    flagged = np.maximum(np.cumsum(every[:, ::-1], 1), 1)  # a score that is not in the resample adds nothing
+    flagged = np.maximum(np.cumsum(every[:, ::-1], 1), 1)  # scores absent from the sample add nothing
     precision = (hits / flagged * above[:, ::-1]).sum(1) / above.sum(1)
     return aurocs(every - above, above), precision
 
 
 def histograms(maps: np.ndarray, weights: np.ndarray, healthy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums up weights and counts healthy pixels by bin of the maps' values: two arrays float32 (N, BINS).
+    """Returns the sum of weights and the number of healthy pixels in each bin of map values, two float32 `(N, BINS)`.
 
-    maps, weights: float (N, S, S). healthy: bool (N, S, S).
+    `maps`, `weights` and the bool mask `healthy` are `(N, S, S)`; the weights are 0 outside lesions.
     """
     n = len(maps)
     flat, weights, healthy = (x.reshape(n, -1) for x in (maps, weights, healthy))
@@ -110,19 +109,19 @@ def histograms(maps: np.ndarray, weights: np.ndarray, healthy: np.ndarray) -> tu
 
 
 def pros(heavy: np.ndarray, regions: np.ndarray, light: np.ndarray, limit: float = LIMIT) -> np.ndarray:
-    """Computes the PRO of each resample that has a region.
+    """Computes the PRO (per-region overlap) of each bootstrap sample that contains a lesion region.
 
-    heavy, light: (times, K), region weights and healthy pixels of the images of each resample, by ascending bin.
-    regions: (times,), the number of regions in each resample.
+    `heavy` and `light`, both `(times, K)`, are region weights and numbers of healthy pixels over K ascending bins;
+    `regions` `(times,)` is the number of lesion regions per sample, and `limit` the largest false positive rate.
     """
     usable = regions > 0
     heavy, light, regions = heavy[usable], light[usable], regions[usable]
     overlap = np.cumsum(heavy[:, ::-1], 1, dtype=np.float64) / regions[:, None]
     step = light[:, ::-1].astype(np.float64)
-    with np.errstate(invalid="ignore"):  # without a healthy pixel it is NaN, which `interval` ignores
+    with np.errstate(invalid="ignore"):  # NaN without healthy pixels, which `interval` ignores
         step /= step.sum(1, keepdims=True)
     false = np.cumsum(step, 1)
-    # The area under each bin's segment of the curve, up to the limit of the false positive rate.
+    # The curve is integrated bin by bin, up to the limit of the false positive rate.
     start = np.concatenate([np.zeros((len(step), 1)), overlap[:, :-1]], 1)
     width = np.clip(limit - (false - step), 0, step)
     rise = np.divide(width, step, out=np.zeros_like(step), where=step > 0) * (overlap - start)

@@ -1,7 +1,6 @@
 """Quality of a 2-D map and of its classes, measured in the *original* feature space.
 
-All figures are computed on a random sample of at most `sample` points, as trustworthiness and silhouette compare all
-pairs.
+All metrics use a random sample of at most `sample` points, because trustworthiness and silhouette compare all pairs.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ NAMES = {
 
 
 def draw(n: int, sample: int, seed: int) -> np.ndarray:
-    """Returns a random sample of at most `sample` of n indices, ascending."""
+    """Returns the indices of a random sample of at most `sample` of `n` points, in ascending order."""
     if n <= sample:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, sample, replace=False))
 
 
 def between_within(features: np.ndarray, labels: np.ndarray) -> float:
-    """Computes the mean distance between class means divided by the mean distance of points from their class mean.
+    """Computes the mean distance between class means, divided by the mean distance of points from their class mean.
 
-    The larger it is, the better the classes are separated.
+    A larger ratio means better separated classes. The features are `(N, D)`, the labels `(N,)`.
     """
     names = np.unique(labels)
     means = np.stack([features[labels == c].mean(0) for c in names])
@@ -47,10 +46,10 @@ def between_within(features: np.ndarray, labels: np.ndarray) -> float:
 
 
 def knn_purity(features: np.ndarray, labels: np.ndarray, k: int = 10) -> tuple[float, float]:
-    """Computes the share of a point's k nearest neighbours with the same label, and the share expected at random.
+    """Computes the fraction of a point's `k` nearest neighbours with its label, and the fraction expected by chance.
 
-    Both are averaged over classes, so that a large class does not hide small ones. For a class with m of N points the
-    expected share is (m - 1) / (N - 1).
+    Both are averaged over classes, so that a large class does not dominate small ones. For a class with m of N points,
+    the expected fraction is (m - 1) / (N - 1). The features are `(N, D)`, the labels `(N,)`.
     """
     k = min(k, len(features) - 1)
     near = NearestNeighbors(n_neighbors=k).fit(features).kneighbors(return_distance=False)
@@ -63,12 +62,12 @@ def knn_purity(features: np.ndarray, labels: np.ndarray, k: int = 10) -> tuple[f
 def cluster_metrics(
     features: np.ndarray, labels: np.ndarray, *, k: int = 10, sample: int = 2000, seed: int = 0
 ) -> dict[str, Any]:
-    """Measures how well features (N, D) separate the classes of labels (N,).
+    """Measures how well the features `(N, D)` separate the classes given by the labels `(N,)`.
 
     Returns:
-        silhouette (-1 to 1, larger is better), davies_bouldin (0 or more, smaller is better), knn_purity and knn_chance
-        (0 to 1), between_within (0 or more, larger is better), and points, the number of points used. It is empty for
-        fewer than two classes with at least two points each.
+        `silhouette` (-1 to 1, larger is better), `davies_bouldin` (0 or more, smaller is better), `knn_purity` and its
+        chance level `knn_chance` (0 to 1), `between_within` (0 or more, larger is better) and `points`, the number of
+        points used. The dictionary is empty unless at least two classes have two or more points.
     """
     pick = draw(len(features), sample, seed)
     x, y = np.asarray(features[pick], np.float64), np.asarray(labels)[pick]
@@ -89,11 +88,16 @@ def cluster_metrics(
 
 
 def lesion_side(features: np.ndarray, classes: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    """Measures how often test images are nearer to a class with pasted lesions than to A_0, the normal images.
+    """Measures how often test images are closer to a class with pasted lesions than to the normal class A_0.
 
-    features (N, D). classes (N,): n of A_n, -1 for test images. truth (N,): 1 for abnormal and 0 for normal test
-    images, -1 for others. Returns the share (0 to 1) of images whose nearest class mean is not A_0's: `lesion_side` of
-    abnormal and `lesion_side_normal` of normal test images, if there are any; {} without A_0 or pasted lesions.
+    Args:
+        features: `(N, D)` features.
+        classes: `(N,)` number n of the image's class A_n, or -1 for test images.
+        truth: `(N,)` ground truth, 1 for abnormal and 0 for normal test images, -1 for all other images.
+
+    Returns:
+        Fractions (0 to 1) of test images whose nearest class mean is not that of A_0: `lesion_side` for abnormal and
+        `lesion_side_normal` for normal images, if any; an empty dictionary without A_0 or without pasted lesions.
     """
     names = np.unique(classes[classes >= 0])
     if not {0} < set(names.tolist()):
@@ -107,9 +111,9 @@ def lesion_side(features: np.ndarray, classes: np.ndarray, truth: np.ndarray) ->
 def map_trustworthiness(
     features: np.ndarray, coords: np.ndarray, *, k: int = 12, sample: int = 2000, seed: int = 0
 ) -> float:
-    """Computes trustworthiness (0 to 1): whether neighbours on the map are also neighbours in the features.
+    """Computes how far neighbours on a map, `coords` `(N, 2)`, are neighbours in the features `(N, D)`.
 
-    It is 1 if all are, about 0.5 for a random map, and NaN for fewer than three points.
+    Trustworthiness is 1 for a perfect map, about 0.5 for a random map, and NaN for fewer than three points.
     """
     pick = draw(len(features), sample, seed)
     k = min(k, (len(pick) - 1) // 2)
@@ -119,7 +123,7 @@ def map_trustworthiness(
 
 
 def radius(features: np.ndarray) -> float:
-    """Computes the mean distance of points (n, D) from their mean."""
+    """Computes the mean distance of the points `(n, D)` from their mean."""
     return float(np.linalg.norm(features - features.mean(0), axis=1).mean())
 
 
@@ -133,17 +137,16 @@ def map_quality(
     seed: int = 0,
     trustworthiness: float | None = None,
 ) -> dict[str, Any]:
-    """Computes the figures and warnings shown with a map: `cluster_metrics`, trustworthiness, the map's silhouette.
+    """Computes the metrics and warnings shown with a map: `cluster_metrics`, trustworthiness, silhouette on the map.
 
     Args:
-        features: (N, D).
-        coords: (N, 2), the map.
-        labels: (N,), the classes.
-        plain: (N, D), the features before the centre of each class was subtracted, which can itself separate or merge
-            classes, because it uses the class.
+        features: `(N, D)` features.
+        coords: `(N, 2)` coordinates on the map.
+        labels: `(N,)` classes.
+        plain: `(N, D)` features before class centring, which uses the class and can separate or merge classes, or None.
         sample: Largest number of points used.
-        seed: Seed of the sample.
-        trustworthiness: Trustworthiness of the complete map, if the points are only a part of it; None to compute it.
+        seed: Seed of the random sample.
+        trustworthiness: Trustworthiness of the complete map if the points are only a part of it; None to compute it.
     """
     numbers = cluster_metrics(features, labels, sample=sample, seed=seed)
     numbers["trustworthiness"] = (
@@ -161,7 +164,7 @@ def map_quality(
 
 
 def warnings(numbers: dict[str, Any]) -> list[str]:
-    """Returns a sentence for each reason to distrust the map, from the figures of `map_quality`."""
+    """Returns one sentence for each reason to distrust the map, given the result of `map_quality`."""
     sentences = []
     trustworthiness, silhouette, on_map = (numbers.get(k) for k in ("trustworthiness", "silhouette", "map_silhouette"))
     if trustworthiness is not None and trustworthiness < 0.85:

@@ -1,7 +1,6 @@
 """Paired comparisons of methods on the same images: tests, a correction for multiple testing, bootstrap intervals.
 
-Two detectors are compared on the same bootstrap samples, so that images that are hard for both do not widen the
-interval."""
+Both detectors use the same bootstrap samples, so that images that are hard for both do not widen the interval."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy  # its modules load on first use; stats takes a second
+import scipy  # the submodules are loaded on first use, because scipy.stats takes a second
 
 from core.engine.calibration.percentiles import Calibration
 from core.engine.metrics import bootstrap as boot
@@ -19,10 +18,10 @@ from core.engine.metrics.localised import at_once
 
 
 def placements(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes DeLong's structural components of the AUROC of scores (N,) with labels (N,).
+    """Computes DeLong's structural components of the AUROC of scores `(N,)` with labels `(N,)`, ties counting half.
 
-    Returns the share of normal images with a lower score than each abnormal one, (P,), and the share of abnormal images
-    with a higher score than each normal one, (M,), ties counting half. The mean of either is the AUROC.
+    Returns the fraction of normal images with a lower score than each abnormal image, and the fraction of abnormal
+    images with a higher score than each normal image. The mean of either array is the AUROC.
     """
     sick, well = scores[labels == 1], scores[labels == 0]
     ranks, sick_ranks, well_ranks = scipy.stats.rankdata(scores), scipy.stats.rankdata(sick), scipy.stats.rankdata(well)
@@ -32,19 +31,20 @@ def placements(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
 def delong(
     ours: np.ndarray, theirs: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None
 ) -> tuple[float, float]:
-    """Returns the difference of two mean AUROCs on the same images, and its two-sided p value (DeLong et al. 1988).
-
-    The difference is the mean over our seeds minus the mean over theirs; its variance uses the covariance of all
-    AUROCs. Two methods with equal scores have p = 1.
+    """Compares the mean AUROCs of two methods on the same images by DeLong's test (DeLong et al. 1988).
 
     Args:
-        ours: (S, N), scores of S seeds.
-        theirs: (T, N), scores of T seeds.
-        labels: (N,), 1 if abnormal, else 0.
-        groups: (N,), the patient of each image; the variance is then computed over patients (Obuchowski 1997).
+        ours: `(S, N)` scores of the first method with S random seeds.
+        theirs: `(T, N)` scores of the second method with T random seeds.
+        labels: `(N,)` labels, 1 for abnormal and 0 for normal images.
+        groups: `(N,)` patients of the images, to compute the variance over patients (Obuchowski 1997), or None.
+
+    Returns:
+        The first method's mean AUROC minus the second's, and the two-sided p-value, which accounts for the covariance
+        of all AUROCs. Methods with equal scores have p = 1.
 
     Raises:
-        ValueError: For fewer than two images or two patients of either label.
+        ValueError: If there are fewer than two images or two patients of either label.
     """
     labels = np.asarray(labels).astype(int)
     if min((labels == 1).sum(), (labels == 0).sum()) < 2:
@@ -61,10 +61,10 @@ def delong(
 
 
 def _variance(sick: np.ndarray, well: np.ndarray, labels: np.ndarray, groups: np.ndarray) -> float:
-    """Computes the variance of a contrast of AUROCs from its components of abnormal (P,) and normal images (M,).
+    """Computes the variance of a weighted sum of AUROCs from its components for abnormal and normal images.
 
-    Components are summed within each patient of `groups` (N,), and patients with images of both labels add a covariance
-    (Obuchowski 1997). If each image is from another patient, this is DeLong's variance.
+    Components are summed within each patient of `groups`, and patients with images of both labels add a covariance
+    (Obuchowski 1997). With one image per patient this is DeLong's variance.
     """
     names, member = np.unique(groups, return_inverse=True)
     sums, counts = [], []
@@ -82,16 +82,18 @@ def _variance(sick: np.ndarray, well: np.ndarray, labels: np.ndarray, groups: np
 def paired_bootstrap(
     ours: np.ndarray, theirs: np.ndarray, groups: np.ndarray | None = None, times: int = 2000, seed: int = 0
 ) -> tuple[float, float]:
-    """Returns the difference of two means over the same images, and its two-sided p value by the bootstrap.
-
-    p is twice the smaller share of resamples on either side of 0, at least 1 / times.
+    """Compares two means over the same images by the bootstrap.
 
     Args:
-        ours: (N,), such as the Dice of each image.
-        theirs: (N,).
-        groups: (N,), such as patients, that are resampled as a whole; by default images are.
-        times: Number of resamples.
-        seed: Seed of the resamples.
+        ours: `(N,)` values of the first method, such as the Dice of each image.
+        theirs: `(N,)` values of the second method.
+        groups: `(N,)` groups of images, such as patients, that are drawn as a whole, or None to draw single images.
+        times: Number of bootstrap samples.
+        seed: Random seed.
+
+    Returns:
+        The difference of the means, and its two-sided p-value: twice the smaller fraction of samples on either side of
+        0, at least 1 / `times`.
     """
     gap = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
     _, member = np.unique(np.arange(len(gap)) if groups is None else groups, return_inverse=True)
@@ -103,7 +105,7 @@ def paired_bootstrap(
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """Returns p values adjusted by Holm's correction (1979), in the same order."""
+    """Returns the p-values after Holm's correction for multiple testing (1979), in the same order."""
     order = np.argsort(p_values)
     adjusted, highest = np.empty(len(p_values)), 0.0
     for rank, i in enumerate(order):
@@ -113,15 +115,17 @@ def holm(p_values: list[float]) -> list[float]:
 
 
 MEASURES = ("auroc", "pixel_auroc", "dice", "pro")
-FEW = 20  # images of either label, below which a difference is hardly significant
+FEW = 20  # number of images of either label below which a difference is hardly ever significant
 
 
 @dataclass(frozen=True)
 class Read:
-    """A detector's results on N images.
+    """Results of a detector on N images.
 
-    scores: (N,). maps: (N, h, w), at its own resolution. held: the calibration by held-out normals, with the pixel
-    threshold.
+    Attributes:
+        scores: `(N,)` anomaly scores.
+        maps: `(N, h, w)` heat maps at the detector's own resolution.
+        held: Calibration on held-out normal images, with the pixel threshold.
     """
 
     scores: np.ndarray
@@ -131,10 +135,14 @@ class Read:
 
 @dataclass(frozen=True)
 class Truth:
-    """The ground truth of N test images.
+    """Ground truth of N test images.
 
-    labels: (N,), 1 if abnormal. masks: 0/1 (N, S, S). has_mask: bool (N,), abnormal images whose mask is known. roi:
-    uint8 (N, S, S) or None. patients: (N,), the patient of each image, or None.
+    Attributes:
+        labels: `(N,)` labels, 1 for abnormal and 0 for normal images.
+        masks: `(N, S, S)` lesion masks of 0 and 1.
+        has_mask: bool `(N,)`, whether the image is abnormal and has a lesion mask.
+        roi: uint8 `(N, S, S)` regions of interest, or None.
+        patients: `(N,)` patients of the images, or None.
     """
 
     labels: np.ndarray
@@ -145,15 +153,15 @@ class Truth:
 
 
 def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 0) -> dict[str, dict[str, Any]]:
-    """Compares two detectors on the same images, by measure.
+    """Compares two detectors on the same images, measure by measure.
 
-    Image AUROC is over all N images, pixel AUROC over normal images and abnormal images with a mask, Dice (of each
-    detector's outlines) and PRO over abnormal images with a mask. Pixels outside the region of interest are ignored.
+    Pixels outside the region of interest are ignored. Image AUROC uses all N images, pixel AUROC normal images and
+    abnormal images with a mask, PRO and Dice (of each detector's outlines) only abnormal images with a mask.
 
     Returns:
-        For each measure: old, new, difference, interval (95 %, of the difference), images (their number), and enough,
-        whether there are FEW or more abnormal images and, for the image AUROC, FEW or more normal ones. Dice also has
-        each: (index, old Dice, new Dice) of each image with a known lesion. Undefined figures are None.
+        For each measure: `old`, `new`, `difference`, `interval` (95 %, of the difference), `images` (their number) and
+        `enough` (whether there are at least FEW abnormal images, and for image AUROC also FEW normal ones). Dice also
+        has `each`, tuples (index, old Dice, new Dice) of the images with a lesion. Undefined values are None.
     """
     counts = boot.draws(truth.labels, times, seed, truth.patients)
     with_lesion = _pixels(old, truth).lesions()[1] & truth.has_mask
@@ -186,10 +194,7 @@ def _pixels(read: Read, truth: Truth) -> Pixels:
 def _figures(
     read: Read, truth: Truth, with_lesion: np.ndarray, counts: np.ndarray
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Computes the figures, None if undefined, and those of the bootstrap samples, (times,).
-
-    with_lesion: bool (N,), images with a known lesion pixel that counts.
-    """
+    """Returns a detector's metrics, None if undefined, and their bootstrap values `(times,)`, by measure."""
     point: dict[str, Any] = dict.fromkeys(MEASURES)
     draws: dict[str, np.ndarray] = {}
     point["auroc"] = auroc(read.scores, truth.labels)

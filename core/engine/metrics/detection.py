@@ -1,4 +1,4 @@
-"""Figures of how well scores separate abnormal from normal images (the paper's Sec. evaluation measures)."""
+"""Metrics of how well scores separate abnormal from normal images (the paper's Sec. evaluation measures)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import numpy as np
 
 
 def auroc(scores: np.ndarray, labels: np.ndarray) -> float | None:
-    """Computes the area under the ROC curve, exactly; fast enough for tens of millions of pixels.
+    """Computes the exact area under the ROC curve; fast enough for tens of millions of pixels.
 
-    It is the probability that an abnormal item has a higher score than a normal one, with ties counting half.
+    This is the probability that an abnormal image or pixel has a higher score than a normal one, with ties counting
+    half.
 
     Args:
-        scores: Any shape.
-        labels: The same shape, 1 if abnormal, else 0.
+        scores: Anomaly scores of any shape.
+        labels: Labels of the same shape, 1 for abnormal and 0 for normal.
 
     Returns:
-        The AUROC, or None if there are no normal or no abnormal items.
+        The AUROC, or None if there are no normal or no abnormal labels.
     """
     scores, labels = np.asarray(scores).ravel(), np.asarray(labels).ravel().astype(bool)
     normal, abnormal = np.sort(scores[~labels]), np.sort(scores[labels])
@@ -27,21 +28,21 @@ def auroc(scores: np.ndarray, labels: np.ndarray) -> float | None:
 
 
 def average_precision(scores: np.ndarray, labels: np.ndarray) -> float | None:
-    """Computes average precision: the sum of precision times increase of recall over descending scores.
+    """Computes the average precision without interpolation: the sum of precision times increase in recall.
 
-    It is not interpolated. Arguments are as for `auroc`; returns None in the same cases.
+    Scores and labels are as for `auroc`. Returns None if there are no normal or no abnormal labels.
     """
     scores, labels = np.asarray(scores).ravel(), np.asarray(labels).ravel().astype(bool)
     if labels.all() or not labels.any():
         return None
     order = np.argsort(-scores, kind="stable")
-    last = np.flatnonzero(np.diff(scores[order], append=np.nan))  # the last of equal scores
+    last = np.flatnonzero(np.diff(scores[order], append=np.nan))  # index of the last of equal scores
     hits = np.cumsum(labels[order])[last]
     return float((hits / (last + 1) * np.diff(hits, prepend=0)).sum() / labels.sum())
 
 
 def rates(scores: np.ndarray, labels: np.ndarray, threshold: float) -> dict[str, float | None]:
-    """Returns sensitivity, specificity and accuracy for the rule score > threshold; None if undefined."""
+    """Returns sensitivity, specificity and accuracy of flagging scores above `threshold`; undefined rates are None."""
     flagged, labels = np.asarray(scores) > threshold, np.asarray(labels).astype(bool)
     return {
         "sensitivity": float(flagged[labels].mean()) if labels.any() else None,
@@ -50,22 +51,23 @@ def rates(scores: np.ndarray, labels: np.ndarray, threshold: float) -> dict[str,
     }
 
 
-# How thresholds are chosen before an evaluation.
-#
-# `held-out`: from held-out normals, without any test image. `paper` (Sec. evaluation measures): from 50 normal and 50
-# abnormal images sampled from the test set, which stay in it, as the paper says; this is optimistic. For pixels, for
-# which the paper has no rule: `held-out`, or `best-dice` on the abnormal images of such a sample.
-
+# Rules by which an evaluation chooses its thresholds. `held-out` uses held-out normal images and no test image.
+# `paper` (Sec. evaluation measures) uses 50 normal and 50 abnormal images drawn from the test set, which stay in the
+# test set, as the paper says; this is optimistic. The paper has no rule for pixels: theirs is `held-out`, or
+# `best-dice`, the threshold with the best Dice on the abnormal images of such a sample.
 
 PROTOCOLS = ("held-out", "paper")
 PIXEL_RULES = ("held-out", "best-dice")
-VALIDATION_IMAGES = 50  # of each label
+VALIDATION_IMAGES = 50  # number of images of each label
 
 
 def validation_draw(labels: np.ndarray, seed: int, eligible: np.ndarray | None = None) -> np.ndarray:
-    """Samples up to 50 normal and 50 abnormal images: returns their indices, ascending.
+    """Draws up to 50 normal and 50 abnormal images at random; returns their indices in ascending order.
 
-    labels: (N,), 1 if abnormal, else 0. eligible: bool (N,), images that may be sampled; None for all.
+    Args:
+        labels: `(N,)` labels, 1 for abnormal and 0 for normal images.
+        seed: Random seed.
+        eligible: bool `(N,)`, images that may be drawn, or None for all.
     """
     rng = np.random.default_rng([seed, VALIDATION_IMAGES])
     eligible = np.ones(len(labels), bool) if eligible is None else eligible
@@ -79,8 +81,8 @@ def validation_draw(labels: np.ndarray, seed: int, eligible: np.ndarray | None =
 def most_accurate(scores: np.ndarray, labels: np.ndarray) -> float:
     """Returns the threshold with the highest mean of sensitivity and specificity.
 
-    It is half-way between two scores, and the middle one of several equally good thresholds. With as many normal as
-    abnormal images it is the most accurate threshold. Raises ValueError without normal or without abnormal images.
+    It lies half-way between two scores; of several equally good thresholds, the middle one is returned. With equal
+    numbers of normal and abnormal images it has the highest accuracy. Raises ValueError unless both labels are present.
     """
     values = np.unique(np.asarray(scores, dtype=np.float64))
     if labels.all() or not labels.any():

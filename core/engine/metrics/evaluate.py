@@ -1,4 +1,4 @@
-"""A row of the report: detection and localisation figures of a detector on a test set, with intervals."""
+"""One row of the report: detection and localisation metrics of a detector on a test set, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from core.engine.metrics.localisation import CannotEvaluate, Pixels
 from core.engine.metrics.localised import EMPTY, localisation
 from core.engine.rows import Rows
 
-QUANTILE = 95.0  # percentile of the scores of held-out normals
-PIXEL_QUANTILE = 99.0  # percentile of the pixels of a typical held-out normal
+QUANTILE = 95.0  # percentile of the scores of held-out normal images that is the image threshold
+PIXEL_QUANTILE = 99.0  # percentile of the map of a typical held-out normal image that is the pixel threshold
 
 
 def evaluate(
@@ -43,33 +43,39 @@ def evaluate(
     holdout_patients: np.ndarray | None = None,
     outline: PixelScale | None = None,
 ) -> dict[str, Any]:
-    """Evaluates a detector on a test set of N images and returns a row of the report.
+    """Evaluates a detector on a test set of N images and returns one row of the report.
 
-    Image figures are over all N images. Pixel AUROC is over normal images and abnormal images with a mask. Dice, IoU
-    (means over images) and PRO, as in the paper, are over the abnormal images with a mask; `pro_all` counts false
-    positives on normal images as well, as MVTec's evaluation and anomalib do. Thresholds are not re-estimated in
-    bootstrap samples. Maps, masks and regions may be in files; large sets are read a few images at a time.
+    Image metrics use all N images, and pixel AUROC uses normal images and abnormal images with a mask. Dice, IoU (means
+    over images) and PRO use only abnormal images with a mask, as in the paper; `pro_all` also counts false positives on
+    normal images, as MVTec's evaluation and anomalib do. Thresholds stay fixed in bootstrap samples. Large sets are
+    read from files block by block.
 
     Args:
-        scores: (N,), larger is more abnormal, computed inside `roi` if it is given.
-        labels: (N,), 1 if abnormal, else 0.
-        maps: float (N, h, w), at their own resolution.
-        masks: uint8 (N, S, S).
-        has_mask: bool (N,), abnormal images whose mask is known; by default those with a lesion pixel.
-        roi: uint8 (N, S, S), outside of which pixels are ignored.
-        holdout_scores: Scores of held-out normals; likewise `holdout_maps` and `holdout_roi`.
-        protocol: One of PROTOCOLS. pixel_rule: one of PIXEL_RULES.
-        seed: Seed of samples and bootstrap. bootstrap: number of resamples, 0 for no intervals.
-        patients: (N,), the patient of each image; intervals are then over patients.
-        holdout_patients: The patients of held-out normals; the pixel threshold is then a median over patients.
-        outline: The scale of `calibration.outlines` by which images are outlined with the pixel rule "held-out"; by
-            default they are outlined at one threshold, from the held-out maps.
+        scores: `(N,)` anomaly scores, larger for more abnormal images, computed inside `roi` if given.
+        labels: `(N,)` labels, 1 for abnormal and 0 for normal images.
+        maps: `(N, h, w)` heat maps at the detector's own resolution, or None.
+        masks: uint8 `(N, S, S)` lesion masks, or None.
+        has_mask: bool `(N,)`, abnormal images with a known mask; by default, those with a lesion pixel.
+        roi: uint8 `(N, S, S)` regions of interest, outside of which pixels are ignored, or None.
+        holdout_scores: Scores of held-out normal images, or None.
+        holdout_maps: Heat maps of held-out normal images, or None.
+        protocol: Rule for the image threshold, one of PROTOCOLS.
+        pixel_rule: Rule for the pixel threshold, one of PIXEL_RULES.
+        seed: Random seed.
+        bootstrap: Number of bootstrap samples, or 0 for no intervals.
+        holdout_roi: Regions of interest of the held-out normal images, or None.
+        patients: `(N,)` patients of the images, to compute intervals over patients, or None.
+        holdout_patients: Patients of the held-out images, to compute the pixel threshold over patients, or None.
+        outline: Scale that defines outlines under the pixel rule `held-out`; by default, the held-out pixel threshold.
 
     Returns:
-        auroc, ap, sensitivity, specificity, accuracy, pixel_auroc, dice, iou, pro, pro_all, each with a 95 % bootstrap
-        interval under NAME_ci; threshold, pixel_threshold, outline_share, outlined (the mean share of an image with a
-        mask that is outlined), five_groups, protocol, pixel_rule, roi, n_normal, n_abnormal, n_localised, n_patients.
-        Figures that are undefined are None. CannotEvaluate is raised if an input is missing or invalid.
+        `auroc`, `ap`, `sensitivity`, `specificity`, `accuracy`, `pixel_auroc`, `dice`, `iou`, `pro` and `pro_all`, each
+        with a 95 % bootstrap interval as `NAME_ci`; `threshold`, `pixel_threshold`, `outline_share`, `outlined` (mean
+        fraction of an annotated image that is outlined), `five_groups`, `protocol`, `pixel_rule`, `roi`, `n_normal`,
+        `n_abnormal`, `n_localised` and `n_patients`. Undefined values are None.
+
+    Raises:
+        CannotEvaluate: If a required input is missing or invalid.
     """
     if protocol not in PROTOCOLS or pixel_rule not in PIXEL_RULES:
         raise CannotEvaluate(f"the protocol must be one of {PROTOCOLS} and the pixel rule one of {PIXEL_RULES}")

@@ -1,6 +1,7 @@
-"""Figures of how well heat maps find lesions.
+"""Metrics of how well heat maps localise lesions.
 
-Throughout, maps are float32 (N, S, S), masks 0/1 (N, S, S), and valid bool (N, S, S), the pixels that count, or None.
+In all functions, maps are float32 `(N, S, S)`, masks `(N, S, S)` of 0 and 1, and `valid` is bool `(N, S, S)`, True for
+the pixels that are evaluated, or None for all pixels.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from core.engine.calibration.percentiles import PixelScale
 from core.engine.metrics.detection import auroc
 from core.engine.rows import Rows
 
-LEVELS = 1024  # candidate thresholds of `best_dice`, at even ranks of the pixels' values
+LEVELS = 1024  # number of thresholds that `best_dice` compares, evenly spaced quantiles of the pixel values
 
 
 def pixel_auroc(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None) -> float | None:
-    """Computes the AUROC over the pixels of all images; None without a lesion pixel or without any other pixel."""
+    """Computes the AUROC over the pixels of all images, or returns None if all or none of them are lesion pixels."""
     if valid is None:
         return auroc(maps, masks)
     return auroc(maps[valid], masks[valid])
@@ -30,9 +31,9 @@ def pixel_auroc(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = 
 def overlaps_of(
     marked: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes Dice and IoU of each image, (N,) each, NaN for images without a lesion pixel that counts.
+    """Computes Dice and IoU of each image, two arrays `(N,)`, NaN for images without an evaluated lesion pixel.
 
-    marked: bool (N, S, S), the predicted pixels, all of them valid.
+    `marked`, bool `(N, S, S)`, contains the predicted pixels, which must be inside `valid`.
     """
     masks = masks > 0 if valid is None else (masks > 0) & valid
     both, marked_area, lesion_area = (np.count_nonzero(x, axis=(1, 2)) for x in (marked & masks, marked, masks))
@@ -45,9 +46,8 @@ def overlaps_of(
 def best_dice(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[float, float]:
     """Returns the threshold with the highest mean Dice over the images with a lesion, and that Dice.
 
-    As it uses the masks, it is optimistic unless it is then applied to other images. LEVELS thresholds are compared.
-
-    Raises ValueError if no image has a lesion pixel.
+    The threshold is fitted to the masks, so the Dice is optimistic unless the threshold is applied to other images.
+    Raises ValueError if no image has an evaluated lesion pixel.
     """
     inside = np.ones(maps.shape, bool) if valid is None else valid
     lesion = (masks > 0) & inside
@@ -57,13 +57,13 @@ def best_dice(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = No
     maps, inside, lesion = maps[with_lesion], inside[with_lesion], lesion[with_lesion]
     levels = np.unique(np.quantile(maps[inside], np.linspace(0, 1, LEVELS)).astype(maps.dtype))
     n, k = len(maps), len(levels)
-    # The number of levels below each pixel, which is predicted at exactly those.
+    # A pixel is predicted at exactly the thresholds below its value, which are counted here.
     under = np.searchsorted(levels, maps.reshape(n, -1), side="left")
     cell = under + np.arange(n)[:, None] * (k + 1)
 
     def above(chosen: np.ndarray) -> np.ndarray:
         counts = np.bincount(cell[chosen.reshape(n, -1)], minlength=n * (k + 1)).reshape(n, k + 1)
-        return counts[:, ::-1].cumsum(1)[:, ::-1][:, 1:]  # (n, k): pixels above each level
+        return counts[:, ::-1].cumsum(1)[:, ::-1][:, 1:]  # number of pixels above each level, (n, k)
 
     size = lesion.reshape(n, -1).sum(1)[:, None]
     dice = (2 * above(lesion) / (above(inside) + size)).mean(0)
@@ -71,21 +71,18 @@ def best_dice(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = No
     return float(levels[best]), float(dice[best])
 
 
-# PRO, the per-region overlap (Bergmann et al. 2020, Sec. evaluation measures), in which all lesions have equal weight.
-#
-# The overlap at a threshold is the share of each connected region of the lesion masks that is predicted, averaged over
-# all regions of all images. PRO is the area under its curve over the false positive rate from 0 to `limit`, divided by
-# `limit`.
-
+# PRO, the per-region overlap (Bergmann et al. 2020, Sec. evaluation measures), gives all lesions equal weight: the
+# overlap at a threshold is the predicted fraction of each connected lesion region, averaged over all regions of all
+# images. PRO is the area under the curve of the overlap over the false positive rate from 0 to `limit`, over `limit`.
 
 LIMIT = 0.3
 
 
 def region_weights(masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Computes weights float64 (N, S, S) that sum up to 1 in each region, and the number of regions, int (N,).
+    """Returns pixel weights float64 `(N, S, S)`, with sum 1 in each lesion region, and the numbers of regions `(N,)`.
 
-    A lesion pixel has the weight 1 / (valid pixels of its region), any other pixel 0. Regions are 8-connected in the
-    whole mask; those without a valid pixel do not count.
+    Each evaluated lesion pixel has the weight 1 / (number of evaluated pixels in its region). Regions are the
+    8-connected components of the entire mask; regions without an evaluated pixel are ignored.
     """
     weights, regions = np.zeros(masks.shape), np.zeros(len(masks), np.int64)
     for i, mask in enumerate(masks):
@@ -103,10 +100,10 @@ def region_weights(masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[
 
 
 def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, limit: float = LIMIT) -> float | None:
-    """Computes PRO (per-region overlap, 0 to 1) exactly, with every map value as a threshold, interpolated linearly.
+    """Computes PRO (per-region overlap, 0 to 1) exactly: every map value is a threshold, with linear interpolation.
 
-    limit: highest false positive rate, over the `valid` pixels outside lesions. Returns None if no pixel is in a lesion
-    or all are.
+    `limit` is the highest false positive rate over the evaluated pixels outside lesions. Returns None unless there are
+    evaluated pixels both inside and outside lesions.
     """
     weights, regions = region_weights(masks, valid)
     inside = np.ones(maps.shape, bool) if valid is None else valid
@@ -120,7 +117,7 @@ def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, li
     healthy = healthy[healthy >= floor]
     scores, weight = maps[lesion], weights[lesion]
     weight, scores = weight[scores >= floor], scores[scores >= floor]
-    # The curve has a corner before and after each value of a lesion pixel; between them only false positives increase.
+    # The curve has corners just before and at each lesion pixel's value; between them only false positives increase.
     healthy, values = np.sort(healthy), np.unique(scores)
     gained = np.append(0.0, np.bincount(np.searchsorted(values, scores), weight, minlength=len(values))[::-1].cumsum())
     before, after = (len(healthy) - np.searchsorted(healthy, values, side)[::-1] for side in ("right", "left"))
@@ -131,34 +128,34 @@ def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, li
 
 
 def area_to(x: np.ndarray, y: np.ndarray, limit: float) -> float:
-    """Computes the area under the line through (0, 0) and the points (x, y) up to `limit`, divided by `limit`.
+    """Returns the area under the polyline from (0, 0) through the points (x, y) up to x = `limit`, divided by `limit`.
 
-    x must be ascending.
+    The values of `x` must be in ascending order.
     """
     x, y = np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
     if x[-1] > limit:
-        cut = int(np.searchsorted(x, limit, side="right"))  # the first point beyond
+        cut = int(np.searchsorted(x, limit, side="right"))  # the first point beyond `limit`
         at = y[cut - 1] + (y[cut] - y[cut - 1]) * (limit - x[cut - 1]) / (x[cut] - x[cut - 1])
         x, y = np.append(x[:cut], limit), np.append(y[:cut], at)
     return float((np.diff(x) * (y[1:] + y[:-1]) / 2).sum() / limit)
 
 
-# Heat maps and lesion masks, read a few images at a time from memory or files.
-
-
-BLOCK = 64  # images read at once
+BLOCK = 64  # number of images that are read at once, from memory or from files
 
 
 class CannotEvaluate(ValueError):
-    """Raised if an input that the figures need is missing or invalid; the message says which."""
+    """Raised if an input of an evaluation is missing or invalid; the message names the input."""
 
 
 @dataclass(frozen=True)
 class Pixels:
     """Heat maps and lesion masks of N images.
 
-    maps: float (N, h, w) at their own resolution. masks: uint8 (N, S, S). labels: (N,), 1 if abnormal. roi: uint8
-    (N, S, S), outside of which pixels are ignored, or None.
+    Attributes:
+        maps: `(N, h, w)` heat maps at the detector's own resolution.
+        masks: uint8 `(N, S, S)` lesion masks.
+        labels: `(N,)` labels, 1 for abnormal and 0 for normal images.
+        roi: uint8 `(N, S, S)` regions of interest, outside of which pixels are ignored, or None.
     """
 
     maps: Rows
@@ -167,9 +164,9 @@ class Pixels:
     roi: Rows | None = None
 
     def read(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Reads images `index` (n,): maps float32 (n, S, S), lesion bool (n, S, S), valid bool (n, S, S).
+        """Reads maps (float32), lesion pixels (bool) and evaluated pixels (bool) of images `index`, each `(n, S, S)`.
 
-        Raises CannotEvaluate if a map holds a value that is not finite.
+        Raises CannotEvaluate if a map contains NaN or infinity.
         """
         lesion, valid = self.regions(index)
         maps = upsample(np.asarray(self.maps[index]), lesion.shape[1:])
@@ -178,17 +175,18 @@ class Pixels:
         return maps, lesion, valid
 
     def outlined(self, index: np.ndarray, maps: np.ndarray, valid: np.ndarray, scale: PixelScale) -> np.ndarray:
-        """Computes the outlines of images `index` (n,), bool (n, S, S), given their `maps` and `valid` by `read`."""
+        """Returns the outlined pixels of images `index`, bool `(n, S, S)`, given their maps and evaluated pixels."""
         cells = np.asarray(self.maps[index])
         highest = peaks(cells, None if self.roi is None else np.asarray(self.roi[index]), scale)
         return outlined(maps, level_of(highest, scale), scale, valid)
 
     def regions(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the lesion pixels and the evaluated pixels of images `index`, two bool arrays `(n, S, S)`."""
         lesion = (np.asarray(self.masks[index]) > 0) & (self.labels[index] == 1)[:, None, None]
         return lesion, np.ones(lesion.shape, bool) if self.roi is None else np.asarray(self.roi[index]) > 0
 
     def lesions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns which images have a lesion pixel, and which have one that counts: two arrays bool (N,)."""
+        """Returns which images have a lesion pixel, and which an evaluated lesion pixel: two bool arrays `(N,)`."""
         marked, counted = np.zeros(len(self.labels), bool), np.zeros(len(self.labels), bool)
         for rows in blocks(np.flatnonzero(self.labels == 1)):
             lesion, valid = self.regions(rows)
@@ -197,5 +195,6 @@ class Pixels:
 
 
 def blocks(index: np.ndarray) -> Iterator[np.ndarray]:
+    """Yields consecutive blocks of at most BLOCK indices."""
     for start in range(0, len(index), BLOCK):
         yield index[start : start + BLOCK]

@@ -1,4 +1,4 @@
-"""The localisation figures of a row of the report."""
+"""The localisation metrics in a row of the report."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ NAMES = ("pixel_auroc", "dice", "iou", "pro", "pro_all")
 EMPTY = dict.fromkeys(
     [*NAMES, *(f"{n}_ci" for n in NAMES), "pixel_threshold", "outline_share", "outlined", "five_groups"]
 ) | {"n_localised": 0}
-MOST = 2**24  # pixels: larger sets are read in blocks, which then takes half the time and memory
+MOST = 2**24  # number of pixels above which images are read in blocks, which takes half the time and memory
 
 
 def localisation(
     pixels: Pixels, has_mask: np.ndarray | None, scale: PixelScale | None, seed: int, counts: np.ndarray | None
 ) -> dict[str, Any]:
-    """Computes the localisation figures of a row of the report; `EMPTY` if no image has a lesion that counts.
+    """Computes the localisation metrics of a row of the report, or returns `EMPTY` without evaluated lesion pixels.
 
     Args:
         pixels: Maps and masks of N images.
-        has_mask: bool (N,), abnormal images whose mask is known; by default those with a lesion pixel.
-        scale: How images are outlined; None for the best single threshold on a sample of abnormal images.
-        seed: Seed of samples.
-        counts: (times, N), how often each image is in each bootstrap sample, or None.
+        has_mask: bool `(N,)`, abnormal images with a known mask; None for those with a lesion pixel.
+        scale: Scale that defines the outlines; None for the single threshold with the best Dice on a sample of images.
+        seed: Random seed.
+        counts: `(times, N)` number of occurrences of each image in each bootstrap sample; None for no intervals.
     """
     marked, counted = pixels.lesions()
     annotated = marked if has_mask is None else np.asarray(has_mask, bool)
@@ -78,10 +78,7 @@ def localisation(
 def _five_groups(
     pixels: Pixels, sick: np.ndarray, dice: np.ndarray, iou: np.ndarray, seed: int
 ) -> dict[str, Any] | None:
-    """Computes mean and standard deviation over five random groups of 100 of the images `sick` (n,).
-
-    If there are fewer than 200 images, each group has half of them, because larger groups would hardly differ.
-    """
+    """Computes mean and standard deviation over five random groups of 100 images, or of half if there are below 200."""
     n = len(sick)
     size = min(GROUP, n // 2)
     if size < 2:
@@ -97,16 +94,16 @@ def _five_groups(
     return {"size": size, "groups": GROUPS} | summary
 
 
-# The exact figures of heat maps that fit in memory, the reference of `by_blocks`.
-
-
 @dataclass(frozen=True)
 class Measured:
-    """Localisation figures of a test set and of its bootstrap samples.
+    """Localisation metrics of a test set and of its bootstrap samples; undefined metrics are None.
 
-    dice, iou: (n,), for each image with a lesion that counts. share: (n,), the share of its valid pixels that is
-    outlined. pro: with the false positives of images with a lesion only (PMSACL). pro_all: with those of all images, as
-    in MVTec's evaluation. pixel_aurocs, pros, pros_all: (times,), of the bootstrap samples, or None.
+    Attributes:
+        dice, iou: `(n,)` overlaps of prediction and mask in each image with an evaluated lesion pixel.
+        share: `(n,)` fraction of the evaluated pixels of the same images that is outlined.
+        pro: PRO (per-region overlap) with the false positives of images with a lesion only (PMSACL).
+        pro_all: PRO with the false positives of all images, as in MVTec's evaluation.
+        pixel_aurocs, pros, pros_all: `(times,)` values of the bootstrap samples.
     """
 
     dice: np.ndarray
@@ -123,14 +120,14 @@ class Measured:
 def at_once(
     pixels: Pixels, used: np.ndarray, with_lesion: np.ndarray, scale: PixelScale, counts: np.ndarray | None = None
 ) -> Measured:
-    """Computes the figures exactly, with all heat maps in memory.
+    """Computes the metrics exactly, with all heat maps in memory.
 
     Args:
-        pixels: Maps and masks.
-        used: (n,), indices of the images that are evaluated.
-        with_lesion: bool (n,), whether each of them has a lesion pixel that counts.
-        scale: How images are outlined.
-        counts: (times, n), how often each image is in each bootstrap sample, or None.
+        pixels: Maps and masks of all images.
+        used: `(n,)` indices of the evaluated images.
+        with_lesion: bool `(n,)`, whether each evaluated image has an evaluated lesion pixel.
+        scale: Scale that defines the outlines.
+        counts: `(times, n)` number of occurrences of each evaluated image in each bootstrap sample, or None.
     """
     maps, lesion, valid = pixels.read(used)
     sick = np.flatnonzero(with_lesion)
@@ -160,24 +157,22 @@ def at_once(
     return Measured(dice, iou, share, *exact, boot.aurocs(light_sums, counts @ heavy), pros, pros_all)
 
 
-# The figures of heat maps that do not fit in memory: one pass, a few images at a time.
-#
-# Pixels are counted in bins with about equal numbers, ties counting half as in an exact AUROC. The error of a figure is
-# at most half of the largest bin's share of the normal pixels. Dice and IoU are exact.
-
+# `by_blocks` reads heat maps that do not fit in memory once, a few images at a time. Pixels are counted in bins of
+# about equal size, with ties counting half, as in an exact AUROC. The error is at most half of the largest fraction of
+# normal pixels that falls into one bin. Dice and IoU are exact.
 
 BINS = 2**15
-EDGE_IMAGES = 2000  # number of images from which the edges of the bins are estimated
+EDGE_IMAGES = 2000  # number of images from which the bin edges are estimated
 
 
 def by_blocks(
     pixels: Pixels, used: np.ndarray, with_lesion: np.ndarray, scale: PixelScale, counts: np.ndarray | None = None
 ) -> Measured:
-    """Computes the figures of `at_once` within 1e-4, in memory that does not depend on the number of images."""
+    """Computes the metrics of `at_once` to within 1e-4, in memory that does not grow with the number of images."""
     edges = _edges(pixels, used)
     coarse = np.arange(0, len(edges) + 1, -(-(len(edges) + 1) // boot.BINS))
     times = 0 if counts is None else len(counts)
-    # Four rows: healthy pixels of all images; lesion pixels; healthy pixels and weights of images with a lesion.
+    # Rows: healthy pixels and lesion pixels of all images, healthy pixels and region weights of images with a lesion.
     total, resampled = np.zeros((4, len(edges) + 1)), np.zeros((4, times, len(coarse)))
     regions_drawn = np.zeros(times)
     dice, iou, share, regions = [], [], [], 0
@@ -217,7 +212,7 @@ def by_blocks(
 
 
 def _edges(pixels: Pixels, used: np.ndarray) -> np.ndarray:
-    """Returns the edges of the bins, ascending float32 (at most BINS - 1,), at even ranks of the maps' cells."""
+    """Returns at most BINS - 1 ascending bin edges, float32, at evenly spaced ranks of the maps' values."""
     sample = used[:: max(1, -(-len(used) // EDGE_IMAGES))]
     cells = np.concatenate([np.asarray(pixels.maps[rows], np.float32).ravel() for rows in blocks(sample)])
     cells = cells[:: max(1, len(cells) // (BINS * BLOCK))]
@@ -227,11 +222,7 @@ def _edges(pixels: Pixels, used: np.ndarray) -> np.ndarray:
 def _binned(
     heat: np.ndarray, lesion: np.ndarray, healthy: np.ndarray, weights: np.ndarray, edges: np.ndarray
 ) -> np.ndarray:
-    """Counts an image's healthy, lesion and again healthy pixels and its region weights by bin: float64 (4, bins).
-
-    Searching sorted pixels for the edges takes a tenth of the time of searching the edges for each pixel.
-    """
-    ascending = np.sort(heat[healthy])
+    ascending = np.sort(heat[healthy])  # searching these for the edges is ten times as fast as the other way round
     light = np.diff(np.searchsorted(ascending, edges, side="right"), prepend=0, append=len(ascending))
     cell = np.searchsorted(edges, heat[lesion])
     heavy, weight = (np.bincount(cell, w, minlength=len(edges) + 1) for w in (None, weights[lesion]))

@@ -1,4 +1,4 @@
-"""Nearest neighbours among features, with NumPy only, so that the page's process does not load torch."""
+"""Nearest neighbours among features, with NumPy only, so that the web server does not load torch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 def nearest(
     features: np.ndarray, index: int, k: int = 10, allowed: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the k (or fewer) rows nearest to row `index`, except itself: indices (k,), Euclidean distances (k,).
+    """Returns the indices and the Euclidean distances of the `k` rows nearest to row `index`, except that row.
 
-    The search is exact, in double precision; of equal distances the smaller index comes first. allowed: bool (N,), rows
-    that may be returned; None for all.
+    The search is exact, in double precision. Of equal distances, the smaller index comes first. Fewer than `k` rows are
+    returned if there are not enough. `features` is `(N, D)`; `allowed`, bool `(N,)` or None, limits the candidates.
     """
     difference = features - features[index]
     squared = np.einsum("nd,nd->n", difference, difference, dtype=np.float64)

@@ -1,10 +1,10 @@
-"""Base of the objectives (pre-training methods), which make views of normal images and compute a loss on them.
+"""Base class of the objectives (pre-training methods), which make views of normal images and compute a loss on them.
 
     @OBJECTIVES.register("pmsacl", title="PMSACL")
     class PMSACL(Objective): ...
 
-A step first makes views, then computes the features of all views, and then the loss, so that the loop treats all
-objectives alike. An objective also holds the heads that are used in training only (f_beta, f_gamma).
+In each step, the objective makes views, the encoder computes the features of all views, and the objective computes the
+loss from these features. An objective also holds the heads that are used only in training (f_beta, f_gamma).
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from core.engine.objectives.config import PretrainConfig
 
 @dataclass
 class Views:
-    """The input of a step: M images, of which the first V are weak views; other kinds may follow.
+    """Input of a training step: M images, of which the first V are weak views.
 
-    images: float32 (M, 3, S, S). labels: (V,), class of each view. partners: (V,), index of the other view of the same
-    image. strong: (Q,), classes of images[V:V+Q], which are strongly augmented without a weak view; None without such
-    images. places: (P,), relative position of each pair of patches, for l_pos, or None; the last 2 P images are the
-    first patches of all pairs, then the second patches.
+    images: The weak views, then Q strongly augmented images, then 2 P patches, `float32 (M, 3, S, S)`.
+    labels: Class of each weak view, `(V,)`.
+    partners: Index of the other weak view of the same image, `(V,)`.
+    places: Relative position of the two patches of each pair, `(P,)`, for l_pos, or None without patches. The first
+        patches of all pairs precede the second patches.
+    strong: Class of each strongly augmented image, `(Q,)`, or None without such images.
     """
 
     images: Tensor
@@ -39,7 +41,7 @@ class Views:
 
     @property
     def classed(self) -> tuple[slice, Tensor]:
-        """The slice of images for l_ctr and l_aug (the strong images if any, else the weak views) and their classes."""
+        """Slice of the images that l_ctr and l_aug use (`strong`, or else the weak views), and the images' classes."""
         count = len(self.labels)
         if self.strong is None:
             return slice(count), self.labels
@@ -48,11 +50,13 @@ class Views:
 
 @dataclass
 class Outcome:
-    """The loss of a step, and detached values for reports.
+    """Loss of a training step, and detached values for progress reports.
 
-    loss: float32 scalar to minimise. terms: unweighted terms by name (l_ctr, l_con, l_aug, l_pos, l_var). z: (V, D),
-    projections of the views. logits: (Q or V, k+1), the class head's logits for `Views.classed`; None without a class
-    head. h: (M, F), the backbone's features of all images, set by the step.
+    loss: Loss to minimise, a float32 scalar.
+    terms: Unweighted terms of the loss by name (l_ctr, l_con, l_aug, l_pos, l_var).
+    z: Projections of the weak views, `(V, D)`.
+    logits: Class predictions before the softmax for the images of `Views.classed`, or None without a class head.
+    h: Backbone features of all images, `(M, F)`, which the training step fills in.
     """
 
     loss: Tensor
@@ -66,18 +70,18 @@ Terms = dict[str, tuple[float, Tensor]]  # weight and value of each term of the 
 
 
 def outcome_of(terms: Terms, z: Tensor, logits: Tensor | None = None) -> Outcome:
-    """Returns an outcome whose loss is the weighted sum of `terms`, with z and logits detached; see `Outcome`."""
+    """Creates the outcome with the weighted sum of `terms` as its loss, and with detached `z` and `logits`."""
     total = torch.stack([weight * term for weight, term in terms.values()]).sum()
     detached = {name: term.detach() for name, (_, term) in terms.items()}
     return Outcome(total, detached, z.float().detach(), None if logits is None else logits.detach())
 
 
 class Objective(nn.Module, abc.ABC):
-    """Base of the objectives in OBJECTIVES."""
+    """Base class of the objectives, which are registered in OBJECTIVES."""
 
-    uses_centres: ClassVar[bool] = False
-    uses_projection: ClassVar[bool] = True  # whether the loss depends on z
-    classes: int  # k+1
+    uses_centres: ClassVar[bool] = False  # whether the loss depends on class centres
+    uses_projection: ClassVar[bool] = True  # whether the loss depends on the projections z
+    classes: int  # k + 1
 
     def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
         super().__init__()
@@ -86,39 +90,53 @@ class Objective(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
-        """Makes the views of a step from normal images x (B, 3, S, S) in [0, 1].
+        """Makes the views of a training step.
 
-        generator: a CPU generator for all random draws. roi: (B, S, S), 1 inside, or None for the whole image.
+        Args:
+            x: Normal images in [0, 1], `(B, 3, S, S)`.
+            generator: CPU generator of all random numbers.
+            roi: Regions of interest, `(B, S, S)`, 1 inside, or None for whole images.
         """
 
     @abc.abstractmethod
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        """Computes the loss from the backbone features h (M, F) and projections z (M, D) of all `views.images`.
+        """Computes the loss of a training step.
 
-        centres: (k+1, D), or None if the objective does not use them.
+        Args:
+            h: Backbone features of all images of `views`, `(M, F)`.
+            z: Projections of all images of `views`, `(M, D)`.
+            views: Views of this step.
+            centres: Class centres, `(k + 1, D)`, or None if the objective does not use centres.
         """
 
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
-        """Sets another study's images (M, 3, S, S) and roi for the donor `foreign`. ValueError if not supported."""
-        raise ValueError(f"{type(self).__name__} cuts no lesions from another study")
+        """Sets images of another study to cut lesions from. Raises ValueError if the objective pastes no lesions."""
+        raise ValueError(f"{type(self).__name__} cannot paste lesions from another study")
 
     def paste_marked(self, lesions: MarkedLesions) -> None:
-        """Sets the lesions that readers annotated, for the donor `marked`. Raises ValueError if not supported."""
-        raise ValueError(f"{type(self).__name__} pastes no marked lesions")
+        """Sets annotated lesions to paste into images. Raises ValueError if the objective pastes no lesions."""
+        raise ValueError(f"{type(self).__name__} cannot paste annotated lesions")
 
     def classify(self, h: Tensor, z: Tensor) -> Tensor | None:
-        """Computes the logits (M, k+1) of the class head from h (M, F) or z (M, D); None without a class head."""
+        """Returns class predictions before the softmax, `(M, k + 1)`, or None if the objective has no class head."""
         return None
 
     def class_head(self) -> ClassHead | None:
-        """Returns a copy of the class head, which classifies A_0 to A_k, to save with the encoder; None without one."""
+        """Returns a copy of the class head to save with the encoder, or None if the objective has no class head."""
         return None
 
     @abc.abstractmethod
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """Makes one view per image and class, to estimate centres: (B (k+1), 3, S', S'), and labels (B (k+1),).
+        """Makes one view per image and class, from which class centres are estimated.
 
-        weak: whether a weak augmentation follows the strong augmentation.
+        Args:
+            x: Normal images in [0, 1], `(B, 3, S, S)`.
+            generator: CPU generator of all random numbers.
+            roi: Regions of interest, `(B, S, S)`, 1 inside, or None for whole images.
+            weak: Whether a weak augmentation follows the strong augmentation.
+
+        Returns:
+            The views, `(B (k + 1), 3, S', S')`, and the class of each view, `(B (k + 1),)`.
         """

@@ -1,10 +1,10 @@
-"""Other pre-trainings that the paper compares with (Tables ablation and ablation_ssl).
+"""Other pre-training methods that the paper compares PMSACL with (Tables ablation and ablation_ssl).
 
-The preset `paper` uses the same settings for all of them, as the paper says: SimCLR's weak views (`weak.crop`,
+The preset `paper` uses the same settings for all methods, as the paper says: SimCLR's weak views (`weak.crop`,
 `weak.jitter`, `weak.p_blur`) and one temperature (`tau`). The presets `published-droc`, `published-csi` and
-`published-ccd` have the released settings. In CCD these also differ from the paper's equations and tables in `strong`
-(MedMix in the table), `class_views`, `aug_on` and `learn_head` (Eq. 8), and `pos_on` (Eq. 9).
-`core/studio/report/published.py` has every value.
+`published-ccd` use the settings of the released code. For CCD these also differ from the paper's equations and tables
+in `strong` (MedMix in the table), `class_views`, `aug_on` and `learn_head` (Eq. 8), and `pos_on` (Eq. 9). All values
+are listed in `core/studio/report/published.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from core.engine.tensors import to_device
 
 @OBJECTIVES.register("simclr", title="SimCLR", section="Table ablation_ssl; Chen et al. 2020")
 class SimCLR(Objective):
-    """SimCLR (NT-Xent between two weak views) on normal images. `k` and the strong augmentation are not used."""
+    """SimCLR on normal images: NT-Xent between two weak views. The strong augmentation and `k` are not used."""
 
     contrast = staticmethod(nt_xent)
 
@@ -49,30 +49,26 @@ class SimCLR(Objective):
         return outcome_of({"l_con": (self.config.w_con, self.contrast(z, views.partners, self.config.tau))}, z)
 
 
-# SupCon on the pseudo classes of the strong augmentation (Khosla et al. 2020, Eq. 2; Table ablation_ssl).
-
-
 @OBJECTIVES.register("supcon", title="SupCon on pseudo classes", section="Table ablation_ssl; Khosla et al. 2020")
 class SupCon(ClassViews):
-    """SupCon on pseudo classes: views of the same class A_n attract each other, all other views repel.
+    """SupCon on pseudo classes (Khosla et al. 2020, Eq. 2), with the weight `w_con` and the temperature `tau`.
 
-    Weight w_con, temperature tau. Khosla et al. use labels; the paper uses n of A_n instead, without further details.
+    Views of the same class attract each other and repel all other views. Khosla et al. use true labels; the paper uses
+    the index n of the strong augmentation A_n instead, without further details.
     """
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
         return outcome_of({"l_con": (self.config.w_con, supcon_loss(z, views.labels, self.config.tau))}, z)
 
 
-# CCD, which PMSACL is based on (Tian et al. 2021, "Constrained Contrastive Distribution Learning").
-
-
 @OBJECTIVES.register("ccd", title="CCD", section="Table ablation; Tian et al. 2021, MICCAI")
 class CCD(PMSACL):
-    """CCD: NT-Xent over views of all strongly augmented images, l_aug and l_pos; in CCD all weights are 1.
+    """CCD, on which PMSACL is based (Tian et al. 2021, "Constrained Contrastive Distribution Learning").
 
-    CCD has no centres, and one temperature for all pairs: each view is attracted by the other weak view of its image
-    and repelled by all others. `strong` is permutation as published, or medmix for the paper's row "CCD with MedMix".
-    Labels are aligned with the views, unlike in the released code.
+    The loss is the sum of NT-Xent over the views of all strongly augmented images, l_aug and l_pos; in CCD all weights
+    are 1. CCD has no centres, and one temperature for all pairs: each view is attracted by the other weak view of its
+    image and repelled by all other views. `strong` is permutation as published, or medmix for the paper's row "CCD with
+    MedMix". Labels are aligned with the views, unlike in the released code.
     """
 
     uses_centres = False
@@ -82,16 +78,13 @@ class CCD(PMSACL):
         return {"l_con": (self.config.w_con, nt_xent(z[: len(views.labels)], views.partners, self.config.tau))}
 
 
-# Rot-Net: classification of rotations (Gidaris et al. 2018, "Unsupervised Representation Learning by Predicting Image
-# Rotations", Eqs. 2 and 3; for anomaly detection Golan and El-Yaniv 2018).
-
-
 @OBJECTIVES.register("rotnet", title="Rot-Net", section="Table ablation_ssl; Gidaris et al. 2018")
 class RotNet(TurnedViews):
-    """Rot-Net: cross-entropy over four rotations, from the backbone's features, with weight w_aug.
+    """Rot-Net (Gidaris et al. 2018, Eqs. 2 and 3): cross-entropy over four rotations, with the weight `w_aug`.
 
-    Golan and El-Yaniv use 72 geometric transformations, but the name Rot-Net in the table belongs to the method with
-    four rotations. The projection to Z does not affect the loss and keeps its initial weights.
+    Rotations are classified from the backbone's features. Golan and El-Yaniv (2018) detect anomalies with 72 geometric
+    transformations, but in the paper's table the name Rot-Net stands for the method with four rotations. The projection
+    to z does not affect the loss and keeps its initial weights.
     """
 
     sides = 1
@@ -102,16 +95,13 @@ class RotNet(TurnedViews):
         return outcome_of({"l_aug": (self.config.w_aug, augmentation_loss(logits, views.labels))}, z, logits)
 
 
-# CSI: contrast shifted instances, and classify the shifts (Tack et al. 2020, "CSI: Novelty Detection via Contrastive
-# Learning on Distributionally Shifted Instances", Eqs. 3 to 5).
-
-
 @OBJECTIVES.register("csi", title="CSI", section="Table ablation_ssl; Tack et al. 2020")
 class CSI(TurnedViews):
-    """CSI: SimCLR's loss with each shifted copy as a separate instance, and a classification of the shifts.
+    """CSI (Tack et al. 2020, Eqs. 3 to 5): SimCLR's loss on shifted copies, and the classification of the shifts.
 
-    The two terms are L_con-SI and L_cls-SI, with weights w_con and w_aug (1 in CSI). The shifts are the four rotations,
-    CSI's choice for objects; the paper does not name the shifts for its images.
+    Each shifted copy counts as a separate instance. The terms are L_con-SI and L_cls-SI, with the weights `w_con` and
+    `w_aug` (1 in CSI). The shifts are the four rotations, as in CSI for photographs of objects; the paper does not name
+    the shifts for its images.
     """
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
@@ -123,18 +113,14 @@ class CSI(TurnedViews):
         return outcome_of(terms, z, logits)
 
 
-# DROC: contrastive learning on images and their rotations (Sohn et al. 2021, "Learning and Evaluating Representations
-# for Deep One-class Classification", distribution-augmented contrastive learning).
-
-
 @OBJECTIVES.register("droc", title="DROC", section="Table ablation_ssl; Sohn et al. 2021")
 class DROC(SimCLR):
-    """DROC: one-way contrastive learning, in which rotated images are additional images of the data set.
+    """DROC (Sohn et al. 2021, "Learning and Evaluating Representations for Deep One-class Classification").
 
-    Each source image is rotated at random, then two weak views are made. The loss contrasts first views with second
-    views only (`one_way`); weight w_con, temperature tau.
-
-    DROC's one-class classifier on the features is replaced by the detector, as for every pre-training in the paper.
+    Rotated images are additional images of the data set (distribution augmentation): each source image is rotated at
+    random, then two weak views are made. The loss (`one_way`) contrasts first views only with second views, with the
+    weight `w_con` and the temperature `tau`. The detector replaces DROC's one-class classifier, as for all pre-training
+    methods in the paper.
     """
 
     contrast = staticmethod(one_way)

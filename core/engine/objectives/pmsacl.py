@@ -1,4 +1,4 @@
-"""PMSACL (Eq. 1): l_ctr + l_PMSACL + l_aug + l_pos, on whole images (the global model) or on patches (the local)."""
+"""PMSACL (Eq. 1): l_ctr + l_PMSACL + l_aug + l_pos, on whole images (global model) or on patches (local model)."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from core.engine.registry import OBJECTIVES
 
 @OBJECTIVES.register("pmsacl", title="PMSACL (global)", section="Sec. PMSACL pre-training")
 class PMSACL(ClassViews):
-    """The objective PMSACL, as the global or the local model.
+    """Objective of PMSACL, as the global or the local model.
 
     The local model uses one pair of neighbouring patches from each image. l_pos predicts the position of the second
-    patch (8 neighbours) from the unaugmented pair. The first patch is also the input of the other losses: it goes
-    through MedMix with the other patches of the batch, then through the weak views. In the paper's text only the local
-    model has l_pos, but Table ablation lists l_pos for a global model (`pos_global`); patches are then enlarged to the
-    images' size, so that one pass of the network computes all features.
+    patch (one of 8 neighbours) from the unaugmented pair. The first patch is also the input of the other losses: MedMix
+    mixes it with the first patches of the batch, and weak views are made from the result. In the paper's text only the
+    local model has l_pos, but Table ablation lists l_pos for a global model (`pos_global`). The patches are then
+    enlarged to the size of the images, so that one pass of the network computes all features.
 
     Args:
         config: Options of the pre-training.
-        encoder: The encoder to train.
+        encoder: Encoder to train.
         local: Whether to use patches instead of whole images.
     """
 
     uses_centres = True
-    always_places = False  # whether the objective has l_pos whatever the configuration says
+    always_places = False  # whether the objective has l_pos regardless of the configuration
 
     def __init__(self, config: PretrainConfig, encoder: Encoder, local: bool = False) -> None:
         super().__init__(config, encoder)
         self.local = local
-        # f_beta, one fully connected layer.
+        # f_beta is one fully connected layer.
         self.classifier = nn.Linear(encoder.config.dim if config.aug_on == "z" else encoder.features, self.classes)
         self.classifier.requires_grad_(config.learn_head)
         self.shows_strong = config.class_views == "strong"
@@ -50,7 +50,7 @@ class PMSACL(ClassViews):
 
     def paste_marked(self, lesions: MarkedLesions) -> None:
         if self.local:
-            raise ValueError("a patch may be smaller than a marked lesion: choose another donor than 'marked'")
+            raise ValueError("a patch may be smaller than an annotated lesion: choose another donor than 'marked'")
         super().paste_marked(lesions)
 
     def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
@@ -83,13 +83,13 @@ class PMSACL(ClassViews):
         return head
 
     def contrast(self, z: Tensor, views: Views, centres: Tensor | None) -> Terms:
-        """Computes l_ctr and l_con (l_PMSACL) from z (M, D), each with its weight; subclasses replace these terms."""
+        """Computes l_ctr and l_con (l_PMSACL) from z, `(M, D)`, with their weights. Subclasses replace these terms."""
         assert centres is not None  # `uses_centres`
         c, weak, (classed, classes) = self.config, z[: len(views.labels)], views.classed
-        ways = {"centring": c.centring, "positives": c.positives}
+        variants = {"centring": c.centring, "positives": c.positives}
         return {
             "l_ctr": (c.w_ctr, centring_loss(z[classed], classes, centres)),
-            "l_con": (c.w_con, pmsacl_loss(weak, views.labels, views.partners, centres, c.tau, c.alpha, **ways)),
+            "l_con": (c.w_con, pmsacl_loss(weak, views.labels, views.partners, centres, c.tau, c.alpha, **variants)),
         }
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
@@ -109,5 +109,5 @@ class PMSACL(ClassViews):
 
 @OBJECTIVES.register("pmsacl-local", title="PMSACL (local patches)", section="Sec. PMSACL pre-training")
 def local_pmsacl(config: PretrainConfig, encoder: Encoder) -> PMSACL:
-    """Builds the local model of PMSACL, whose losses use patches instead of whole images."""
+    """Creates the local model of PMSACL, whose losses use patches instead of whole images."""
     return PMSACL(config, encoder, local=True)

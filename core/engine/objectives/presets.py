@@ -1,7 +1,8 @@
-"""Presets of a pre-training: `paper` as the authors ran it, `sphere` a version that takes minutes on a CPU.
+"""Presets of the pre-training: `paper` as the authors trained, `sphere` to train within minutes on a CPU.
 
-`as-printed`: exactly the paper's text; features collapse. `from-random`: a variant that can be trained from random
-weights. `published-NAME`: a comparator as published but with the length of `paper`, for `report --budget paper`.
+`as-printed` follows the paper's text exactly; its features collapse. `from-random` is a variant that can be trained
+from random weights. `published-NAME` is a comparator with its published settings but the length of `paper`, for `report
+--budget paper`.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from core.engine.augment.config import MEDMIX_PRESETS, WEAK_PRESETS
 from core.engine.objectives.config import PretrainConfig
 
 AS_PRINTED = PretrainConfig(preset="as-printed", class_views="strong", centre_weak=False)
-# The initial weights, the unit sphere, the schedule and its length are those of the authors' released code of CCD, on
-# which PMSACL is based; the paper does not state them.
+# Initial weights, unit sphere, schedule and number of epochs are taken from the released code of CCD, on which PMSACL
+# is based, because the paper does not state them.
 PAPER = AS_PRINTED.replace(
     preset="paper", schedule="cosine", epochs=2000, **{"encoder.init": "auto", "encoder.unit": True}
 )
 PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
     "paper": PAPER,
     "as-printed": AS_PRINTED,
-    # l_ctr is averaged over the dimensions of Z instead of summed: with the sum, all classes collapse to one point.
+    # l_ctr is averaged over dimensions instead of summed, because with the sum all classes collapse to one point.
     "from-random": PAPER.replace(
         preset="from-random", w_ctr=1 / AS_PRINTED.encoder.dim, **{"encoder.init": "random", "encoder.unit": False}
     ),
-    # Weak views keep the lesion in view, and l_ctr is too weak to pull the four classes to almost one point. Steps are
-    # small: with 32 source images per step (256 views) l_aug stayed at chance level for the same number of views.
+    # Weak views keep the lesion in view, and the weight of l_ctr is too small to pull the four classes together. There
+    # are few images per step: with 32 (256 views) l_aug stayed at chance level after the same number of views.
     "quick": PretrainConfig(
         preset="quick",
         size=64,
@@ -44,9 +45,9 @@ PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
         snapshot_every=1,
     ),
 }
-# Starts from ImageNet weights that come with the installation: like `quick`, but with frozen early layers and batch
-# norms and a tenth of the head's learning rate for the rest of the backbone. Lesions of every size and kind are pasted,
-# because the kind of image is unknown here (assets/results/history.md: "What is pasted decides").
+# Like `quick`, but starting from the ImageNet weights of the installation, with frozen early layers and batch norms and
+# a tenth of the head's learning rate for the rest of the backbone. Lesions of all sizes and kinds are pasted, because
+# the kind of image is unknown here (assets/results/history.md: "What is pasted decides").
 PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
     **{
         "preset": "imagenet",
@@ -55,7 +56,7 @@ PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
         "size": 128,
         "fit_size": 224,
         "fit_closer": True,
-        "epochs": 1000,  # the limit of steps is reached first, unless there are few images
+        "epochs": 1000,  # the limit of steps is reached earlier unless there are few images
         "steps": 150,
         "frozen": 8,
         "frozen_norm": True,
@@ -64,9 +65,9 @@ PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
         "medmix": MEDMIX_PRESETS["varied"].to_dict(),
     }
 )
-# `paper` for a CPU: fewer and smaller images, lesions that stay in view, and frozen early layers, on which maps of
-# distances depend. It was chosen by class accuracy on held-out normals and by the detection of other kinds of lesions
-# pasted into them (assets/results/pmsacl-that-trains.md).
+# Version of `paper` for a CPU: fewer and smaller images, lesions that stay in view, and frozen early layers, on which
+# distance maps depend. It was chosen by the class accuracy on held-out normals and by the detection of other kinds of
+# lesions pasted into held-out normals (assets/results/pmsacl-that-trains.md).
 PRETRAIN_PRESETS["sphere"] = PAPER.replace(
     **{
         "preset": "sphere",
@@ -84,12 +85,9 @@ PRETRAIN_PRESETS["sphere"] = PAPER.replace(
         "medmix": MEDMIX_PRESETS["quick"].to_dict(),
     }
 )
-# The comparators with the settings of their papers and released code, if these differ from the paper's settings.
+# Settings of the comparators' papers and released code that differ from the settings of the PMSACL paper.
 PUBLISHED: dict[str, dict[str, Any]] = {
-    "droc": {
-        "weak.crop": (0.5, 1.0),
-        "weak.jitter": (0.4, 0.4, 0.4, 0.4),
-    },
+    "droc": {"weak.crop": (0.5, 1.0), "weak.jitter": (0.4, 0.4, 0.4, 0.4)},
     "csi": {"tau": 0.5, "weak.jitter": (0.4, 0.4, 0.4, 0.1), "weak.p_blur": 0.0},
     "ccd": {
         "strong": "permutation",
@@ -106,7 +104,7 @@ PRETRAIN_PRESETS |= {
     f"published-{name}": PRETRAIN_PRESETS["paper"].replace(preset=f"published-{name}", objective=name, **changes)
     for name, changes in PUBLISHED.items()
 }
-NOTES = {  # shown with the presets when users choose one
+NOTES = {  # shown to users who choose a preset
     "paper": "as the authors ran it: from ImageNet, on the unit sphere, 2,000 epochs; for a GPU",
     "as-printed": "to the letter, from random weights; features collapse after about 100 steps",
     "from-random": "from random weights, 2,000 epochs; learns slowly",
@@ -114,4 +112,4 @@ NOTES = {  # shown with the presets when users choose one
     "imagenet": "from ImageNet, the quickest; hardly tells the classes apart, yet may help detectors more than sphere",
     "sphere": "from ImageNet, on the unit sphere, in minutes on a CPU",
 }
-PRETRAIN_DEFAULT = "sphere"  # the default of page and verbs; RESULTS.md explains why
+PRETRAIN_DEFAULT = "sphere"  # default of the page and the commands; RESULTS.md explains the choice

@@ -1,4 +1,4 @@
-"""Views for several objectives: classes A_0 to A_k, pairs of neighbouring patches, and rotated images."""
+"""Views that several objectives use: classes A_0 to A_k, pairs of neighbouring patches, and rotated images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.engine.tensors import to_device
 
 
 def build_strong(config: PretrainConfig) -> Strong:
-    """Builds the strong augmentation that `config.strong` names, for the classes A_0 to A_k."""
+    """Creates the strong augmentation that `config.strong` names, for the classes A_0 to A_k."""
     strong = STRONG.get(config.strong)
     if config.strong == "medmix":
         return strong(config.medmix.replace(k=config.k))
@@ -27,16 +27,16 @@ def build_strong(config: PretrainConfig) -> Strong:
 
 
 class ClassViews(Objective):
-    """Base of the objectives that use every image in all classes A_0 to A_k.
+    """Base class of the objectives that use every image in all classes A_0 to A_k.
 
-    Each image gets one strong augmentation per class n = 0 to k, and each of these gets two weak views (l = 0, 1).
+    Each image gets one strong augmentation for each class n from 0 to k. Two weak views are made of each result.
     """
 
-    shows_strong = False  # whether strongly augmented images without a weak view are used, too
+    shows_strong = False  # whether strongly augmented images are also used without a weak augmentation
 
     def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
         super().__init__(config, encoder)
-        self.strong: Any = build_strong(config)  # a Strong; MedMix has a pool too
+        self.strong: Any = build_strong(config)  # a Strong; MedMix has further attributes, such as `pool`
         self.weak = WeakViews(config.weak)
 
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
@@ -46,7 +46,7 @@ class ClassViews(Objective):
         self.strong.marked = lesions
 
     def mixed(self, x: Tensor, generator: torch.Generator, roi: Tensor | None) -> tuple[Mixed, Tensor]:
-        """Makes x^(n), n = 0 to k, of each image: B (k+1) images, sorted by image, then class; labels (B (k+1),)."""
+        """Returns the images x^(n) for n from 0 to k, sorted by source image, then n, and the classes n."""
         mixed = self.strong.classes(x, self.config.k, generator, roi)
         return mixed, torch.arange(self.classes, device=x.device).repeat(len(mixed.images) // self.classes)
 
@@ -68,22 +68,19 @@ class ClassViews(Objective):
         return self._weak(mixed, generator) if weak else mixed.images, labels
 
 
-# l_pos for any objective: pairs of neighbouring patches, and the head f_gamma that predicts their relative position.
-
-
-# The eight neighbours as (down, right), row by row: the class of a pair is its index in this list.
+# The eight neighbours of a patch as (down, right), row by row. The class of a pair in l_pos is an index into the tuple.
 NEIGHBOURS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
 
-HIDDEN = 128  # width of f_gamma, whose layers the paper does not give
-TRIES = 4  # pairs drawn per image to find one inside the region of interest
+HIDDEN = 128  # hidden width of f_gamma; the paper does not describe its layers
+TRIES = 4  # number of pairs that are drawn per image to find one inside the region of interest
 
 
 def place_head(config: PretrainConfig, encoder: Encoder) -> nn.Sequential:
-    """Builds the head f_gamma of l_pos: Z x Z -> 8 logits. Raises BadConfig if two patches do not fit in an image."""
+    """Creates f_gamma, the head of l_pos with 8 logits. Raises BadConfig if two patches do not fit in an image."""
     if config.size < 2 * config.patch:
         raise BadConfig(
-            f"two neighbouring patches of {config.patch} pixels do not fit in images of {config.size}; "
-            f"take images of at least {2 * config.patch} pixels, or an objective without l_pos such as 'pmsacl'"
+            f"two neighbouring patches of {config.patch} pixels do not fit in images of {config.size} pixels; "
+            f"use images of at least {2 * config.patch} pixels, or an objective without l_pos such as 'pmsacl'"
         )
     width = encoder.config.dim * (2 if config.pos_on == "pair" else 1)
     return nn.Sequential(nn.Linear(width, HIDDEN), nn.ReLU(inplace=True), nn.Linear(HIDDEN, len(NEIGHBOURS)))
@@ -92,29 +89,49 @@ def place_head(config: PretrainConfig, encoder: Encoder) -> nn.Sequential:
 def draw_corners(
     count: int, side: int, patch: int, jitter: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Draws the positions of `count` pairs of neighbouring patches in images of `side` x `side` pixels.
+    """Draws the positions of pairs of neighbouring patches in square images.
 
-    The direction is drawn uniformly, then a position at which both patches fit. Both are then moved by up to `jitter`
-    pixels, within the image, so that continuity at the seam does not reveal the direction. Returns the top left corners
-    of the first and the second patches, each (count, 2) as (row, column), and the directions (count,) in NEIGHBOURS.
-    Raises ValueError if two patches do not fit side by side.
+    The direction is drawn uniformly, then a position at which both patches fit. Both patches are then moved within the
+    image, so that continuity at the seam does not reveal the direction.
+
+    Args:
+        count: Number of pairs.
+        side: Side length of the images in pixels.
+        patch: Side length of the patches in pixels.
+        jitter: Maximum movement of each patch along each axis in pixels.
+        generator: Generator of the random numbers.
+
+    Returns:
+        The top left corners of the first and of the second patches, each `(count, 2)` as (row, column), and the
+        directions, `(count,)`, as indices into NEIGHBOURS.
+
+    Raises:
+        ValueError: If two patches do not fit side by side.
     """
     if side < 2 * patch:
-        raise ValueError(f"two patches of {patch} pixels do not fit side by side in images of {side}; use {2 * patch}")
+        raise ValueError(
+            f"two patches of {patch} pixels do not fit side by side in images of {side}; use at least {2 * patch}"
+        )
     directions = torch.randint(len(NEIGHBOURS), (count,), generator=generator)
     offset = torch.tensor(NEIGHBOURS)[directions]
     low, high = (-offset).clamp(min=0) * patch, side - patch - offset.clamp(min=0) * patch
-    spot = torch.rand((count, 2), generator=generator)
-    first = low + (spot * (high - low + 1)).long()
-    moves = torch.randint(-jitter, jitter + 1, (2, count, 2), generator=generator)
+    fraction = torch.rand((count, 2), generator=generator)
+    first = low + (fraction * (high - low + 1)).long()
+    shifts = torch.randint(-jitter, jitter + 1, (2, count, 2), generator=generator)
     last = side - patch
-    return (first + moves[0]).clamp(0, last), (first + offset * patch + moves[1]).clamp(0, last), directions
+    return (first + shifts[0]).clamp(0, last), (first + offset * patch + shifts[1]).clamp(0, last), directions
 
 
 def cut(images: Tensor, corners: Tensor, patch: int) -> Tensor:
-    """Cuts one patch from each image, without resampling.
+    """Cuts one patch out of each image, without resampling.
 
-    images: (B, C, S, S). corners: (B, 2), top left, as (row, column) in pixels. Returns (B, C, patch, patch).
+    Args:
+        images: Images, `(B, C, S, S)`.
+        corners: Top left corner of each patch, `(B, 2)`, as (row, column) in pixels.
+        patch: Side length p of the patches in pixels.
+
+    Returns:
+        The patches, `(B, C, p, p)`.
     """
     step = torch.arange(patch, device=images.device)
     corners = to_device(corners, images.device)
@@ -126,28 +143,43 @@ def cut(images: Tensor, corners: Tensor, patch: int) -> Tensor:
 def draw_pairs(
     x: Tensor, config: PretrainConfig, generator: torch.Generator, roi: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Cuts a random pair of neighbouring patches from each image x (B, 3, S, S), the first if possible inside `roi`.
+    """Cuts a random pair of neighbouring patches out of each image.
 
-    Returns patches (2, B, 3, p, p), the first patches' regions of interest (B, p, p) or None, and directions (B,).
+    Args:
+        x: Images, `(B, 3, S, S)`.
+        config: Options of the pre-training, with the patches' side length p and jitter.
+        generator: Generator of the random numbers.
+        roi: Regions of interest, `(B, S, S)`, or None. If possible, the first patch lies inside its region.
+
+    Returns:
+        The patches, `(2, B, 3, p, p)`, the first patches' regions of interest, `(B, p, p)` or None, and the directions
+        from the first to the second patches, `(B,)`, as indices into NEIGHBOURS.
     """
     patch, tries = config.patch, 1 if roi is None else TRIES
     attempts = [draw_corners(len(x), x.shape[-1], patch, config.pos_jitter, generator) for _ in range(tries)]
     first, second, directions = (torch.stack(t) for t in zip(*attempts, strict=True))  # (tries, B, 2), (tries, B)
     inside, best, rows = None, torch.zeros(len(x), dtype=torch.long), torch.arange(len(x))
     if roi is not None:
-        inside = torch.stack([cut(roi[:, None], spot, patch)[:, 0] for spot in first])  # (tries, B, p, p)
-        share = inside.float().mean((2, 3)).cpu()
-        # The first patch that is mostly inside the region, or else the patch with the largest share inside.
-        best = (share + (share >= 0.5) * torch.arange(tries, 0, -1)[:, None]).argmax(0)
+        inside = torch.stack([cut(roi[:, None], corners, patch)[:, 0] for corners in first])  # (tries, B, p, p)
+        fraction = inside.float().mean((2, 3)).cpu()
+        # The first patch that is mostly inside the region is used, or else the patch with the largest fraction inside.
+        best = (fraction + (fraction >= 0.5) * torch.arange(tries, 0, -1)[:, None]).argmax(0)
         inside = inside[best, rows]
-    patches = torch.stack([cut(x, spots[best, rows], patch) for spots in (first, second)])
+    patches = torch.stack([cut(x, corners[best, rows], patch) for corners in (first, second)])
     return patches, inside, to_device(directions[best, rows], x.device)
 
 
 def patches_of(images: Tensor, roi: Tensor | None, patch: int) -> tuple[Tensor, Tensor | None]:
-    """Cuts images (M, 3, S, S) into adjacent patches and returns those with at least half their area inside `roi`.
+    """Cuts images into adjacent patches and selects the patches of which at least half is in the region of interest.
 
-    roi: (M, S, S) or None. Returns patches (P, 3, p, p), all if none is inside, and their regions (P, p, p) or None.
+    Args:
+        images: Images, `(M, 3, S, S)`.
+        roi: Regions of interest, `(M, S, S)`, or None to select all patches.
+        patch: Side length p of the patches in pixels.
+
+    Returns:
+        The selected patches, `(P, 3, p, p)`, and their regions of interest, `(P, p, p)` or None. If no patch qualifies,
+        all patches are returned.
     """
     patches = images.unfold(2, patch, patch).unfold(3, patch, patch).permute(0, 2, 3, 1, 4, 5).flatten(0, 2)
     if roi is None:
@@ -157,27 +189,23 @@ def patches_of(images: Tensor, roi: Tensor | None, patch: int) -> tuple[Tensor, 
     return (patches[mostly_inside], inside[mostly_inside]) if bool(mostly_inside.any()) else (patches, inside)
 
 
-# Views rotated by multiples of 90 degrees, for Rot-Net, CSI and DROC.
-
-
-TURNS = 4
+TURNS = 4  # number of rotations by multiples of 90 degrees
 
 
 class TurnedViews(Objective):
-    """Base of the objectives that use four copies of each image, rotated by n x 90 degrees, and classify n.
+    """Base class of the objectives that use four copies of each image, rotated by n x 90 degrees, and classify n.
 
-    The weak augmentation of a copy precedes the rotation, because mirroring a rotated image would make the label
-    ambiguous: n = 1 and n = 3 could not be distinguished.
-    `k` and the strong augmentation are not used.
+    The weak augmentation precedes the rotation, because the classes n = 1 and n = 3 could not be distinguished if a
+    rotated image was mirrored. The strong augmentation and `k` are not used.
     """
 
-    sides = 2  # views of each copy
+    sides = 2  # number of views of each copy
 
     def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
         super().__init__(config, encoder)
         self.classes = TURNS
         self.weak = WeakViews(config.weak)
-        self.classifier = nn.Linear(encoder.features, TURNS)  # on the backbone's features, as CSI was released
+        self.classifier = nn.Linear(encoder.features, TURNS)  # on the backbone's features, as in CSI's released code
 
     def classify(self, h: Tensor, z: Tensor) -> Tensor:
         logits: Tensor = self.classifier(h.float())
@@ -192,7 +220,7 @@ class TurnedViews(Objective):
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """Returns copies rotated by n x 90 degrees anticlockwise, (4 B, 3, S, S), by image, then n; labels n (4 B,)."""
+        """Returns copies rotated anticlockwise by n x 90 degrees, `(4 B, 3, S, S)`, sorted by image, then n, with n."""
         copies = x.repeat_interleave(TURNS, 0)
         copies = self.weak(copies, generator) if weak else copies
         grouped = copies.view(len(x), TURNS, *x.shape[1:])

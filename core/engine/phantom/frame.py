@@ -1,4 +1,4 @@
-"""Draws complete synthetic endoscopy frames: scene, lesions, exposure, blur, bubbles, octagonal border and noise."""
+"""Complete synthetic endoscopy frames: scene, lesions, exposure, blur, bubbles, octagonal border and noise."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from core.engine.phantom.lesions import draw_lesions, grow, place
 from core.engine.phantom.render import Camera, draw_camera, look, shade
 from core.engine.phantom.scene import draw_scene, field
 
-PLAN = 64  # grid on which lesions are placed
+PLAN = 64  # side of the grid on which lesions are placed
 
 
 @dataclass
 class Case:
-    """One synthetic frame with its lesion mask.
+    """Synthetic frame with its lesion mask.
 
     Attributes:
-        image, clean: uint8 (S, S, 3), the frame, and the same frame without lesions; equal outside the mask.
-        mask: uint8 (S, S), 1 in lesions, otherwise 0.
-        kinds: The kind of each lesion, such as "sessile" or "flat".
+        image: The frame, uint8 `(S, S, 3)`.
+        clean: The same frame without lesions, uint8 `(S, S, 3)`, which equals `image` outside the mask.
+        mask: uint8 `(S, S)`, 1 in lesions, otherwise 0.
+        kinds: Kind of each lesion, such as "sessile" or "flat".
     """
 
     image: np.ndarray
@@ -36,16 +37,16 @@ def draw_case(key: int | tuple[int, ...], size: int, lesions: int = 0) -> Case:
     """Draws one synthetic endoscopy frame, for examples and tests.
 
     Args:
-        key: The seed of the scene, a whole number of 0 or more or a tuple of such numbers. The same key always gives
-            the same scene.
-        size: Side of the image in pixels, 8 or more.
+        key: Seed of the scene, a whole number of 0 or more or a tuple of such numbers. The same key always gives the
+            same scene.
+        size: Side length of the image in pixels, 8 or more.
         lesions: Number of lesions, 0 or more. Fewer are drawn if there is not enough room, usually for more than five.
 
     Returns:
-        image: uint8 (size, size, 3), the frame.
-        clean: uint8 (size, size, 3), the same frame without lesions; both are equal outside the mask.
-        mask: uint8 (size, size), 1 in lesions, otherwise 0.
-        kinds: The kind of each lesion in the frame, such as "sessile" or "flat".
+        image: The frame, uint8 `(size, size, 3)`.
+        clean: The same frame without lesions, uint8 `(size, size, 3)`, which equals `image` outside the mask.
+        mask: uint8 `(size, size)`, 1 in lesions, otherwise 0.
+        kinds: Kind of each lesion in the frame, such as "sessile" or "flat".
 
     Raises:
         ValueError: If an argument is not a whole number in its range.
@@ -61,7 +62,7 @@ def draw_case(key: int | tuple[int, ...], size: int, lesions: int = 0) -> Case:
         values = keys if name == "key" else [value]
         numbers = all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) and v >= least for v in values)
         if not values or not numbers:
-            raise ValueError(f"{name} is a whole number of {least} or more, not {value!r}")
+            raise ValueError(f"{name} must be a whole number of {least} or more, not {value!r}")
     streams = np.random.default_rng(keys).spawn(4)
     scene, camera = draw_scene(streams[0]), draw_camera(streams[1])
     lens = _Lens.draw(streams[2])
@@ -107,7 +108,7 @@ def _with_lesions(
         open_ &= np.hypot(x - lesion.across, y - lesion.down) > 2.2 * lesion.radius + 0.06
     cover *= lens.octagon(size) > 0.99
     picture = lens.develop(shade(changed, lens.lamp, lens.sharp), exposure)
-    # Only the rim is blended, so that no sharp edge shows; pixels outside the mask are unchanged.
+    # Only the rim is blended, which avoids a sharp edge; pixels outside the mask are unchanged.
     rim = np.clip(cover * 3, 0, 1)[..., None]
     return clean + (picture - clean) * rim, (cover > 0).astype(np.uint8), tuple(kinds)
 
@@ -119,14 +120,14 @@ def _exposure(lit: np.ndarray, lens: _Lens) -> float:
 
 @dataclass
 class _Lens:
-    """Properties of the endoscope and of the moment: light, exposure, colour balance, focus, noise, bubbles."""
+    """Properties of the endoscope in one frame: light, exposure, colour balance, focus, noise, bubbles."""
 
     lamp: np.ndarray
     sharp: float
     exposure: float
     white: np.ndarray
     gamma: float
-    blur: float  # of the side
+    blur: float  # sigma, relative to the image's side
     corner: float
     shift: tuple[float, float]
     noise: float
@@ -152,18 +153,18 @@ class _Lens:
         )
 
     def develop(self, lit: np.ndarray, exposure: float) -> np.ndarray:
-        """Converts linear colour (S, S, 3) to display values 0 to 1: soft shoulder, bloom, gamma, focus."""
+        """Converts linear colour `(S, S, 3)` to display values 0 to 1: soft shoulder, bloom, gamma, focus."""
         x = lit * (self.white * np.float32(exposure))
         top = x.max(-1, keepdims=True)
         x *= (1 - np.exp(-1.3 * top)) / (top + 1e-6)
-        glare = np.clip(top - 1.6, 0, 2) * 0.4  # what is far too bright turns white
+        glare = np.clip(top - 1.6, 0, 2) * 0.4  # overexposed pixels turn white
         x = np.clip(x + glare, 0, 1) ** np.float32(1 / self.gamma)
         x = cv2.GaussianBlur(x, (0, 0), max(0.3, self.blur * len(lit)))
         grey = x.mean(-1, keepdims=True)
         return np.clip(grey + (x - grey) * np.float32(1.15), 0, 1)
 
     def octagon(self, size: int) -> np.ndarray:
-        """Returns the octagonal field of view, float32 (size, size) from 0 to 1, with an edge one pixel soft."""
+        """Returns the octagonal field of view, float32 `(size, size)` from 0 to 1, with an edge one pixel wide."""
         at = (np.arange(size, dtype=np.float32) + 0.5) / size - 0.5
         x, y = np.abs(at - self.shift[0])[None], np.abs(at - self.shift[1])[:, None]
         inside = np.minimum(np.minimum(0.492 - x, 0.498 - y), (1 - self.corner - x - y) / np.sqrt(2))
@@ -171,7 +172,7 @@ class _Lens:
 
 
 class _Overlay:
-    """The octagonal border, bubbles and noise, drawn once for the frames with and without lesions."""
+    """Octagonal border, bubbles and noise, which are the same in the frames with and without lesions."""
 
     def __init__(self, lens: _Lens, size: int):
         rng = np.random.default_rng(lens.seed)

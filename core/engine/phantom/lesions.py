@@ -1,9 +1,9 @@
 """Synthetic lesions, which change height, colour and texture of the surface before it is lit.
 
-A lesion changes only pixels inside its outline, so that the outline is the exact mask.
-Kinds: sessile (a dome), lobed (several domes grown together), pedunculated (a head on a stalk), flat (hardly raised,
-with a finer or coarser surface), red (an inflamed patch, not raised), pattern (a granular or pitted surface of the same
-mean colour instead of vessels).
+A lesion changes only pixels inside its outline, so that the outline is the exact mask. The kinds are sessile (a dome),
+lobed (several domes grown together), pedunculated (a head on a stalk), flat (hardly raised, with a finer or coarser
+surface), red (an inflamed patch, not raised) and pattern (a granular or pitted surface of the same mean colour, without
+vessels).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from core.engine.phantom.scene import fractal
 
 KINDS = ("sessile", "lobed", "pedunculated", "flat", "red", "pattern")
 ODDS = (0.34, 0.19, 0.12, 0.14, 0.12, 0.09)
-RADIUS = (0.09, 0.24)  # relative to the side of the image; log-uniform
+RADIUS = (0.09, 0.24)  # range of the log-uniform radius, relative to the image's side
 
 
 @dataclass
 class Lesion:
     kind: str
-    radius: float  # relative to the side
+    radius: float  # relative to the image's side
     contrast: float  # from 0, hardly visible, to 1
-    across: float = 0.5  # of the centre, relative to the side
-    down: float = 0.5
+    across: float = 0.5  # horizontal position of the centre, relative to the image's side
+    down: float = 0.5  # vertical position of the centre
 
 
 def draw_lesions(rng: np.random.Generator, count: int) -> list[Lesion]:
@@ -41,10 +41,10 @@ def draw_lesions(rng: np.random.Generator, count: int) -> list[Lesion]:
 
 
 def place(rng: np.random.Generator, lesion: Lesion, distance: np.ndarray, open_: np.ndarray) -> bool:
-    """Sets the lesion's centre to a suitable position, on an even part of the wall; returns False if none exists.
+    """Sets the lesion's centre to a suitable position on an even part of the wall; returns False if none exists.
 
-    distance: float32 (h, w), distance from the camera to the wall. open_: bool (h, w), where the centre may lie. Both
-    have a fixed size, so that the position does not depend on the size of the image.
+    `distance` is the distance from the camera to the wall, float32 `(h, w)`; `open_`, bool `(h, w)`, is True where the
+    centre may lie. Both have a fixed size, so that the position does not depend on the size of the image.
     """
     side = distance.shape[0]
     reach = max(2, round(lesion.radius * side))
@@ -66,7 +66,7 @@ def place(rng: np.random.Generator, lesion: Lesion, distance: np.ndarray, open_:
 
 
 def grow(rng: np.random.Generator, lesion: Lesion, surface: Surface, angle: float) -> np.ndarray:
-    """Adds the lesion to the surface in place; returns its weight, float32 (S, S): 0 outside, rising to 1 inside."""
+    """Adds the lesion to the surface in place; returns its weight, float32 `(S, S)`, 0 outside and up to 1 inside."""
     size = surface.relief.shape[0]
     y, x = np.mgrid[0:size, 0:size].astype(np.float32)
     x, y = (x + 0.5) / size - lesion.across, (y + 0.5) / size - lesion.down
@@ -110,7 +110,7 @@ def _dome(u: np.ndarray, steep: float) -> np.ndarray:
 
 
 def _shape(rng: np.random.Generator, lesion: Lesion, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes from x, y in lesion radii the height in radii, and the depth inside the outline (<= 0 outside)."""
+    """Computes, from x and y in lesion radii, the height in radii and the depth inside the outline (<= 0 outside)."""
     if lesion.kind == "lobed":
         height, edge = np.zeros_like(x), np.full_like(x, -1)
         for _ in range(int(rng.integers(3, 7))):
@@ -124,7 +124,7 @@ def _shape(rng: np.random.Generator, lesion: Lesion, x: np.ndarray, y: np.ndarra
         phi, length, thick = rng.uniform(0, 6.3), rng.uniform(1.0, 1.5), rng.uniform(0.28, 0.42)
         along, side = np.cos(phi) * x + np.sin(phi) * y, -np.sin(phi) * x + np.cos(phi) * y
         side = side + rng.uniform(-0.2, 0.2) * along**2
-        wide = thick * (1 + 0.35 * np.clip(along - length + 0.4, 0, 1))  # it spreads where it meets the wall
+        wide = thick * (1 + 0.35 * np.clip(along - length + 0.4, 0, 1))  # the stalk widens where it meets the wall
         v = np.hypot(side / wide, np.clip((along - length + 0.45) / 0.45, 0, 2))  # a round foot
         stalk = np.where(along > 0, thick * np.sqrt(np.clip(1 - v * v, 0, 1)), 0) * np.clip(
             (length - along) / 0.5, 0, 1
@@ -144,7 +144,7 @@ def _raise(surface: Surface, cover: np.ndarray, height: np.ndarray, radius: floa
     toward = surface.eye - surface.point
     distance = np.linalg.norm(toward, axis=-1, keepdims=True)
     facing = toward / np.maximum(distance, 1e-4)
-    weight = (np.clip(height * 1.2, 0, 0.85) * cover)[..., None]  # the higher, the more it looks like a ball
+    weight = (np.clip(height * 1.2, 0, 0.85) * cover)[..., None]  # higher lesions look more like a ball
     normal = surface.normal * (1 - weight) + facing * weight
     normal -= (
         np.clip(gx, -1.3, 1.3)[..., None] * surface.frame[0] + np.clip(gy, -1.3, 1.3)[..., None] * surface.frame[1]

@@ -1,4 +1,4 @@
-"""The camera: rays through a wide lens into the tube, and the light at its tip.
+"""The camera: rays through a wide-angle lens into the tube, and the light at its tip.
 
 `look` computes the Surface that each pixel shows, and `shade` its linear colour. Lesions change the Surface between
 these two steps, so that they are lit like the wall.
@@ -14,16 +14,23 @@ import numpy as np
 
 from core.engine.phantom.scene import FAR, NEAR, SHAPE, Scene
 
-STEPS = 120
-REACH = 9.0
+STEPS = 120  # steps along a ray
+REACH = 9.0  # length of a ray in tube radii
 
 
 @dataclass
 class Surface:
-    """The surface that each of S x S pixels shows, in world coordinates, all float32.
+    """Surface that each of S x S pixels shows, in world coordinates, all float32.
 
-    point, normal, paint: (S, S, 3), paint being the reflectance. gloss, relief: (S, S), wetness and fine bumps. eye:
-    (3,), position of the camera. frame: (3, 3), the camera's axes as rows: right, up and forward."""
+    Attributes:
+        point: Positions `(S, S, 3)`.
+        normal: Normals `(S, S, 3)`.
+        paint: Reflectance `(S, S, 3)`.
+        gloss: Wetness `(S, S)`.
+        relief: Fine bumps `(S, S)`.
+        eye: Position of the camera `(3,)`.
+        frame: The camera's axes as rows `(3, 3)`: right, up and forward.
+    """
 
     point: np.ndarray
     normal: np.ndarray
@@ -38,10 +45,10 @@ class Surface:
 class Camera:
     eye: np.ndarray
     frame: np.ndarray
-    angle: float  # of the view from side to side, in radians
+    angle: float  # horizontal field of view in radians
 
     def rays(self, size: int) -> np.ndarray:
-        """Computes the unit directions (size, size, 3) of the pixels' rays through an equidistant fisheye lens."""
+        """Computes the unit directions `(size, size, 3)` of the pixels' rays through an equidistant fisheye lens."""
         at = ((np.arange(size, dtype=np.float32) + 0.5) / size - 0.5) * np.float32(self.angle)
         x, y = np.meshgrid(at, at)
         away = np.sqrt(x * x + y * y) + 1e-6
@@ -65,7 +72,7 @@ def draw_camera(rng: np.random.Generator) -> Camera:
 
 
 def _lookup(texture: np.ndarray, depth: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """Interpolates a texture, whose last column equals the first; `angle` (0 to 2 pi) wraps, `depth` is clamped."""
+    """Interpolates a texture whose last column equals the first; `angle` (0 to 2 pi) wraps, `depth` is clamped."""
     tall, wide = texture.shape[:2]
     u = angle * np.float32((wide - 1) / (2 * np.pi))
     v = np.clip((depth - NEAR) * np.float32((tall - 1) / (FAR - NEAR)), 0, tall - 1)
@@ -89,7 +96,7 @@ def look(scene: Scene, camera: Camera, size: int) -> Surface:
     ex, ey, ez = camera.eye
 
     def gap(t: Any, dx: np.ndarray, dy: np.ndarray, dz: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Returns how far the point at distance t is outside the wall (negative in the lumen), and its coordinates."""
+        """Returns the distance of the point at t outside the wall (negative in the lumen), and its coordinates."""
         z = ez + t * dz
         ax, ay = _axis(z, scene.bend)
         rho, phi = cv2.cartToPolar(ex + t * dx - ax, ey + t * dy - ay)
@@ -140,15 +147,15 @@ def look(scene: Scene, camera: Camera, size: int) -> Surface:
 
 
 def shade(surface: Surface, lamp: np.ndarray, sharp: float) -> np.ndarray:
-    """Computes the linear colour (S, S, 3) of a surface that is lit by two lamps next to the lens.
+    """Computes the linear colour `(S, S, 3)` of a surface lit by two lamps next to the lens.
 
-    Light falls off with distance and is reflected from wall to wall (mostly in red, so that deep regions are red); the
-    wet surface has highlights. lamp: (2, 3), offsets from the lens. sharp: exponent of the highlights.
+    Light falls off with distance and is reflected from wall to wall, mostly in red, so that deep regions are red. The
+    wet surface has highlights with the exponent `sharp`. `lamp` `(2, 3)` holds the offsets of the lamps from the lens.
     """
     view = surface.eye - surface.point
     distance = np.sqrt((view * view).sum(-1, keepdims=True)) + 1e-4
     view = view / distance
-    # fine bumps, as a tilt of the normal towards the camera's right and up
+    # Fine bumps tilt the normal along the camera's right and up axes.
     size = surface.relief.shape[0]
     gy, gx = np.gradient(surface.relief)
     scale = np.float32(size / 256) / np.clip(distance[..., 0], 0.5, 3.0)

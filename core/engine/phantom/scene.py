@@ -1,7 +1,7 @@
 """A segment of bowel: a bent tube whose wall has folds, vessels and colour, drawn as textures over (depth, angle).
 
-Everything is drawn on grids of a fixed size, so that a seed gives the same scene for every image size.
-Lengths are in tube radii. Colours are linear reflectances.
+Everything is drawn on grids of a fixed size, so that a seed gives the same scene for every image size. Lengths are in
+tube radii. Colours are linear reflectances.
 """
 
 from __future__ import annotations
@@ -11,18 +11,26 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-NEAR, FAR = -1.5, 9.0  # the stretch that is drawn; depth 0 is where the camera is
+NEAR, FAR = -1.5, 9.0  # range of depths that is drawn; the camera is at depth 0
 SHAPE = (512, 256)  # grid of the wall's shape: (depth, angle)
-FINE = (640, 384)  # grid of mottling, bumps, residue
+FINE = (640, 384)  # grid of mottling, bumps and residue
 VESSELS = (2048, 1216)  # grid of the vessels
 
 
 @dataclass
 class Scene:
-    """A segment of bowel as textures of its wall; SHAPE, FINE and VESSELS are their grids.
+    """A segment of bowel as textures of its wall, on the grids SHAPE, FINE and VESSELS.
 
-    radius: float32 SHAPE, inner radius. fields: float32 (*FINE, 4): mottle, tint, residue (0 to 1), bumps. wet: float32
-    SHAPE, gloss. vessels: uint8 VESSELS. base, ochre: (3,), colours. bend: (2,), curvature of the axis."""
+    Attributes:
+        radius: Inner radius of the tube, float32 SHAPE.
+        fields: Mottle, tint, residue (0 to 1) and bumps, float32 `(*FINE, 4)`.
+        wet: Gloss of the wall, float32 SHAPE.
+        vessels: Visibility of vessels, uint8 VESSELS.
+        base: Colour of the wall `(3,)`.
+        ochre: Colour of residue `(3,)`.
+        mottling: Strength of the mottling.
+        bend: Curvature of the tube's axis `(2,)`.
+    """
 
     radius: np.ndarray
     fields: np.ndarray
@@ -34,7 +42,7 @@ class Scene:
     bend: np.ndarray
 
     def paint(self, fields: np.ndarray, vessels: np.ndarray) -> np.ndarray:
-        """Computes the wall's reflectance (h, w, 3) from sampled fields (h, w, 4) and vessels (h, w), 0 to 1."""
+        """Computes the wall's reflectance `(h, w, 3)` from sampled fields `(h, w, 4)` and vessels `(h, w)`, 0 to 1."""
         mottle, tint, residue = fields[..., 0], fields[..., 1], fields[..., 2, None]
         paint = np.stack(
             [
@@ -52,7 +60,7 @@ def draw_scene(rng: np.random.Generator) -> Scene:
     radius, pole = _radius(rng)
     residue: np.ndarray
     visible: np.ndarray
-    # Near the pole of the blind end a pattern over the angle would become rays, so it fades.
+    # Patterns fade near the pole of a blind end, where they would become rays.
     fade = cv2.resize(pole, FINE[::-1])
     residue = np.zeros(FINE, np.float32)
     if rng.random() < 0.22:  # islands with a ragged edge
@@ -61,7 +69,7 @@ def draw_scene(rng: np.random.Generator) -> Scene:
     mottle = fractal(rng, FINE, (16, 9), 4, 0.65, wrap=True) * fade
     tint = fractal(rng, FINE, (8, 4), 2, wrap=True) * fade
     bumps = fractal(rng, FINE, (70, 40), 3, 0.6, wrap=True) * fade * np.float32(rng.uniform(0.5, 1.3))
-    # salmon to tan to pink: the green and the blue part vary, and not together
+    # Green and blue vary independently, which gives salmon, tan and pink.
     green = rng.uniform(0.20, 0.33)
     base = np.array([rng.uniform(0.62, 0.74), green, green * rng.uniform(0.42, 0.76)], np.float32)
     vessels = _vessels(rng)
@@ -122,7 +130,7 @@ def _vessels(rng: np.random.Generator) -> np.ndarray:
         path = np.stack([np.cos(turns), np.sin(turns)], -1) * step[..., None]
         path = start[:, None] + np.concatenate([np.zeros((n, 1, 2)), np.cumsum(path, 1)], 1)
         onto, thick = (coarse, 5 - 2 * level) if level < 2 else (fine, 1)
-        for shift in (0, wide, -wide):  # lines that leave on one side continue on the other
+        for shift in (0, wide, -wide):  # lines that leave on one side continue on the other side
             x = path[..., 0] + shift
             visible = np.flatnonzero((x.max(1) >= 0) & (x.min(1) <= wide))
             lines = list(np.round((path[visible] + (shift, 0)) * 8).astype(np.int32))
@@ -137,13 +145,11 @@ def _vessels(rng: np.random.Generator) -> np.ndarray:
     return cv2.max(cv2.blur(cv2.blur(coarse, (5, 5)), (3, 3)), cv2.blur(fine, (3, 3)))
 
 
-# Smooth random fields: the sum over octaves of enlarged small random grids.
-
-
 def field(rng: np.random.Generator, shape: tuple[int, int], cells: tuple[int, int], wrap: bool = False) -> np.ndarray:
-    """Draws a smooth random field, float32 `shape`, of mean about 0 and standard deviation about 1.
+    """Draws a smooth random field, float32, of mean about 0 and standard deviation about 1.
 
-    cells: number of random knots (down, across). wrap: whether the left and right edges match, for angles in a tube.
+    `cells` is the number of random knots (down, across). If `wrap` is set, the left and right edges match, as for
+    angles.
     """
     down, across = max(2, cells[0]), max(2, cells[1])
     grid = rng.standard_normal((down, across), dtype=np.float32)
@@ -165,7 +171,10 @@ def fractal(
     gain: float = 0.55,
     wrap: bool = False,
 ) -> np.ndarray:
-    """Draws a sum of `octaves` fields, each twice as fine and `gain` times as strong: float32 `shape`, deviation 1."""
+    """Draws the sum of `octaves` fields, each twice as fine and `gain` times as strong as the one before.
+
+    The result is float32 with shape `shape` and a standard deviation of about 1.
+    """
     total = np.zeros(shape, np.float32)
     power = 0.0
     for o in range(octaves):

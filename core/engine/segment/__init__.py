@@ -1,1 +1,1 @@
-"""Segmentation of a lesion from a few clicks (with features of an encoder and edges) or from a box (LiteMedSAM)."""
+"""Segmentation of a lesion from a few clicks (encoder features and edges) or from a bounding box (LiteMedSAM)."""

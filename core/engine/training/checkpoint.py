@@ -1,8 +1,8 @@
-"""A training's state on disk, complete or absent, from which it resumes as if it had not been stopped.
+"""State of a training run on disk, from which the run resumes as if it had not been stopped.
 
-`checkpoint.json` names the tensor file that belongs to it and is written last, so that a kill at any moment leaves
-either the previous or the new checkpoint. Tensors (network, heads, optimiser, centres) are safetensors, the rest is
-JSON; nothing is pickled. No random state is stored, because each step has separate generators (`base.generator`).
+`checkpoint.json` names the tensor file that belongs to it and is written last, so that a process that is killed leaves
+either the previous or the new checkpoint. Tensors (network, heads, optimiser, centres) are safetensors files, the rest
+is JSON; nothing is pickled. No random state is stored, because each step has separate generators (`base.generator`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ NAME, HISTORY = "checkpoint.json", "history.jsonl"
 
 
 class BadCheckpoint(ValueError):
-    """Raised if a checkpoint is damaged or belongs to another training; the message says what to do."""
+    """Raised if a checkpoint is damaged or belongs to another run. The message says what to do."""
 
 
 def save(folder: Path, state: dict[str, Any], tensors: dict[str, Tensor], lines: list[dict[str, Any]]) -> None:
-    """Appends `lines` to the history, then replaces the checkpoint. state: JSON values, among them "step"."""
+    """Appends `lines`, the metrics of each step since the last checkpoint, to the history and replaces the checkpoint.
+
+    The JSON values `state` must have the key "step". The folder is created if necessary.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     old = _read(folder)
     length = old["history"] if old else 0
@@ -45,7 +48,7 @@ def save(folder: Path, state: dict[str, Any], tensors: dict[str, Tensor], lines:
 
 
 def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """Returns the last saved state and tensors; None without a checkpoint. Raises BadCheckpoint if it is damaged."""
+    """Returns the last saved state and tensors, if any. Raises BadCheckpoint if the checkpoint is damaged."""
     state = _read(folder)
     if state is None:
         return None
@@ -58,7 +61,7 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
-    """Returns the history up to the last checkpoint, one dict per step."""
+    """Returns the metrics of all steps up to the last checkpoint, one dictionary per step."""
     state = _read(folder)
     if state is None or not state["history"]:
         return []
@@ -67,7 +70,7 @@ def history(folder: Path) -> list[dict[str, Any]]:
 
 
 def has_diverged(folder: Path) -> bool:
-    """Returns whether the training in a folder has diverged, so that it cannot be resumed."""
+    """Returns whether the run in a folder has diverged, so that it cannot be resumed."""
     return "diverged" in (_read(folder) or {})
 
 
@@ -88,10 +91,14 @@ def _read(folder: Path) -> dict[str, Any] | None:
 
 
 class Checkpoints:
-    """Writes a training's state into `folder`, about every `seconds`; only one process may use the folder.
+    """Writes the state of a training run into a folder at regular intervals.
 
-    identity: JSON values that a resumed training must share, such as its configuration and image fingerprints.
-    lines: figures of steps that the next checkpoint appends to the history.
+    Only one process may use the folder. Metrics in `lines` are appended to the history by the next checkpoint.
+
+    Args:
+        folder: Folder of the checkpoint.
+        identity: JSON values that a resumed run must share, such as its configuration and image fingerprints.
+        seconds: Time between two checkpoints in seconds.
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any], seconds: float = 30.0) -> None:
@@ -100,13 +107,13 @@ class Checkpoints:
         self.saved = time.monotonic()
 
     def agree(self, state: dict[str, Any]) -> bool:
-        """Returns whether the loaded `state` of a checkpoint has the identity of this training."""
+        """Returns whether the loaded `state` of a checkpoint has the identity of this run."""
         return all(state.get(key) == value for key, value in self.about.items())
 
     def resume(self, training: Training) -> None:
-        """Restores `training` from the checkpoint; removes a damaged checkpoint or one with another identity.
+        """Restores `training` from the checkpoint, which is removed if it is damaged or has another identity.
 
-        Raises Diverged if the training had diverged.
+        Raises Diverged if the run had diverged.
         """
         try:
             saved = load(self.folder)
@@ -123,16 +130,16 @@ class Checkpoints:
             self.save(training)
 
     def save(self, training: Training, finished: bool = False) -> None:
-        """Writes a checkpoint. If a weight is not finite, raises Diverged and keeps the previous checkpoint.
+        """Writes a checkpoint. Raises Diverged, and keeps the previous checkpoint, if a weight is not finite.
 
-        finished: whether the training has ended and all its results are on disk.
+        `finished` tells whether the run has ended and all its results are on disk.
         """
         training.check()
         state, tensors = training.state()
         self._write({**state, "finished": finished}, tensors)
 
     def give_up(self, training: Training, reason: str) -> None:
-        """Writes the history and the reason why the training diverged, after which it cannot be resumed."""
+        """Writes the history and the reason why the run diverged, after which it cannot be resumed."""
         self._write({"step": training.step, "diverged": reason}, {})
 
     def _write(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -142,7 +149,7 @@ class Checkpoints:
 
 
 def restore(training: Training, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Restores `training` from the result of `load`. Raises Diverged if the training had diverged."""
+    """Restores `training` from the result of `load`. Raises Diverged if the run had diverged."""
     if "diverged" in state:
         raise Diverged(state["diverged"])
     training.restore(state, tensors)

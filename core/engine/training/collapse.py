@@ -1,4 +1,4 @@
-"""Detection of catastrophic collapse: all images get nearly the same features (Sec. Centering Strategies)."""
+"""Detection of catastrophic collapse: all images have nearly the same features (Sec. Centering Strategies)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from core.engine.objectives.config import REESTIMATED, PretrainConfig
 
 
 def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
-    """Computes measures of collapse from the projections z (V, D) of a step and their class labels (V,).
+    """Computes measures of collapse from the projections z `(V, D)` of a step and their class labels `(V,)`.
 
-    Returns `spread`, the root mean square distance from the mean of all z; `class_distances` (classes, classes), the
-    distances between class means; and `class_distance`, the mean distance of two classes.
+    Returns:
+        spread: Root mean square distance of the projections from their mean.
+        class_distances: Distances between the class means `(classes, classes)`.
+        class_distance: Mean distance between two class means.
     """
     z = z.float()
     one_hot = torch.nn.functional.one_hot(labels, classes).float()  # (V, classes)
@@ -32,7 +34,7 @@ def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
 
 
 def relative_spread(h: Tensor) -> Tensor:
-    """Computes the spread of features h (M, F) relative to their root mean square length: 0 (all equal) to 1."""
+    """Computes the spread of features `(M, F)` relative to their root mean square length, from 0 (all equal) to 1."""
     h = h.float()
     return ((h - h.mean(0)).square().sum(1).mean() / h.square().sum(1).mean().clamp(min=1e-24)).sqrt()
 
@@ -51,16 +53,17 @@ def remedies(config: PretrainConfig) -> str:
     return " or ".join([", ".join(hints[:-1]), hints[-1]] if len(hints) > 1 else hints)
 
 
-FLOOR, CEILING = 0.1, 20.0  # smallest and largest spread of a healthy training, relative to that at the start
-WARM = 5  # steps from which the spread at the start is taken
-PATIENCE = 3  # consecutive steps beyond the limits before an alarm, so that a single batch cannot raise it
+FLOOR, CEILING = 0.1, 20.0  # smallest and largest spread in a healthy run, relative to the initial spread
+WARM = 5  # number of first steps that determine the initial spread
+PATIENCE = 3  # consecutive steps beyond the limits before an alarm, so that a single batch cannot raise an alarm
 CALM = 20  # consecutive steps well within the limits before an alarm ends
 
 
 class Gauge:
-    """Tracks the ratio of the spread at each step to its median over the first WARM steps.
+    """Tracks the ratio of the spread at each step to the median spread of the first WARM steps.
 
-    low, high, well: consecutive steps with a ratio below FLOOR, above CEILING, or from 2 FLOOR to CEILING / 2.
+    `low`, `high` and `well` count the latest consecutive steps with a ratio below FLOOR, above CEILING, or between 2
+    FLOOR and CEILING / 2.
     """
 
     def __init__(self) -> None:
@@ -79,7 +82,7 @@ class Gauge:
 
     @property
     def closer(self) -> str:
-        """The factor by which the features are closer together than at the start, as text."""
+        """Factor by which the features are closer together than at the start, as text."""
         return f"{1 / self.ratio:,.0f}" if self.ratio > 1e-3 else "more than 1,000"
 
 
@@ -87,12 +90,12 @@ PROJECTIONS, FEATURES = "projections", "features"
 
 
 class CollapseWatch:
-    """Detects collapsed features: `update`, called after each step, returns the current alarm as a sentence.
+    """Monitor that detects collapsed features. `update`, called after each step, returns the current alarm.
 
-    It watches the projections, which the losses use, and the backbone's features, which detectors use. An alarm starts
-    if the spread of either stays below FLOOR, relative to the start. It ends only after CALM steps from twice FLOOR to
-    half CEILING, because collapsed features often spread again for a moment. An alarm also starts if the projections
-    spread beyond CEILING, because training then diverges soon.
+    The watch monitors the projections, which the losses use, and the backbone's features, which detectors use. An alarm
+    starts if the spread of either stays below FLOOR, relative to the start. The alarm ends only after CALM steps from
+    twice FLOOR to half CEILING, because collapsed features often spread again for a moment. An alarm also starts if the
+    projections spread beyond CEILING, because training then diverges soon.
     """
 
     def __init__(self, classes: int, remedy: str = "a lower learning rate") -> None:
@@ -110,10 +113,14 @@ class CollapseWatch:
         aug_accuracy: float | None = None,
         feature_spread: float | None = None,
     ) -> str | None:
-        """Takes the figures of a step and returns the current alarm, a sentence, or None.
+        """Takes the metrics of a step and returns the current alarm as a sentence, or None if there is none.
 
-        spread, class_distance: of the projections, see `feature_state`. aug_accuracy: 0 to 1; None without a class
-        head. feature_spread: `relative_spread` of the backbone's features; None if unknown.
+        Args:
+            step: Number of the step.
+            spread: Spread of the projections, see `feature_state`.
+            class_distance: Mean distance between two class means, see `feature_state`.
+            aug_accuracy: Accuracy of the class head, 0 to 1, or None if there is no class head.
+            feature_spread: `relative_spread` of the backbone's features, or None if it is unknown.
         """
         if not math.isfinite(spread):
             self.alarm = (
@@ -128,7 +135,7 @@ class CollapseWatch:
         h.update(1.0 if feature_spread is None else feature_spread)
         if self.alarm is None and max(z.low, h.low) >= PATIENCE:
             fallen = h if h.low >= PATIENCE else z
-            suffix = "" if fallen is h else " in Z; the backbone's features, which detectors read, have not collapsed"
+            suffix = "" if fallen is h else " in Z; the backbone's features, which detectors use, have not collapsed"
             self.alarm = (
                 f"The features have collapsed (step {step}): all images now lie {fallen.closer} times closer together "
                 f"than at the start{suffix}. The classes lie {class_distance:.2g} apart in Z.{self.accuracy()} "
@@ -136,7 +143,7 @@ class CollapseWatch:
             )
         elif self.alarm is None and z.high >= PATIENCE:
             self.alarm = (
-                f"Training is running away (step {step}): the features are {z.ratio:,.0f} times further apart than at "
+                f"Training is diverging (step {step}): the features are {z.ratio:,.0f} times further apart than at "
                 f"the start. Start again with {self.remedy}."
             )
         if self.alarm is not None and min(z.well, h.well) >= CALM:
@@ -144,11 +151,11 @@ class CollapseWatch:
         return self.alarm
 
     def accuracy(self) -> str:
-        """Returns a sentence on the mean class accuracy over the last 10 steps, with a leading space; '' if unknown."""
+        """Returns a sentence, after a space, on the class accuracy of the last 10 steps, or '' if it is unknown."""
         if not self.recent:
             return ""
         accuracy = sum(self.recent) / len(self.recent)
-        return f" The class of an image is found {accuracy:.0%} of the time (chance: {1 / self.classes:.0%})."
+        return f" The class of {accuracy:.0%} of the images is predicted correctly (chance: {1 / self.classes:.0%})."
 
     def state(self) -> dict[str, Any]:
         """Returns the state of the watch as JSON values for a checkpoint."""

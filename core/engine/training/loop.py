@@ -1,4 +1,4 @@
-"""The loop of every training: steps, progress, checkpoints, and how it ends if it is stopped or has diverged."""
+"""The loop of every training run: steps, progress, checkpoints, and how a run ends if it is stopped or has diverged."""
 
 from __future__ import annotations
 
@@ -23,14 +23,22 @@ def run(
     last: int | None = None,
     after: Callable[[], dict[str, Any]] | None = None,
 ) -> None:
-    """Runs `training` until step `last`, by default its end, and saves a checkpoint whenever one is due.
+    """Runs `training` until step `last` and saves a checkpoint whenever one is due.
 
-    report: called after each step with its line of the history: step, steps and the step's figures. after: function,
-    called after each step, that returns additional figures. The caller writes the final checkpoint once all results
-    are on disk.
+    The caller writes the final checkpoint once all results are on disk. A diverged run cannot be resumed; its history
+    and the reason are saved.
 
-    Raises Stopped, after a checkpoint, if should_stop() returns True; Diverged if the loss or the weights are not
-    finite, or if the training sets `ended`. A diverged training cannot be resumed; history and reason are saved.
+    Args:
+        checkpoints: Writer of the checkpoints, or None to save none.
+        report: Function that is called after each step with the step's line of the history: step, steps and the
+            metrics.
+        should_stop: Function that returns True if the run must stop.
+        last: Number of the last step, by default the last step of the run.
+        after: Function that is called after each step and returns additional metrics.
+
+    Raises:
+        Stopped: If `should_stop` returns True, after a checkpoint is saved.
+        Diverged: If the loss or the weights are not finite, or if the training sets `ended`.
     """
     keep_freed_memory()
     training.report, training.should_stop = report, should_stop
@@ -71,9 +79,10 @@ def kept(
     report: Report | None = None,
     should_stop: Stop | None = None,
 ) -> Checkpoints | None:
-    """Runs `training` to its end, resuming from the checkpoint in `folder` if it has the same `identity`.
+    """Runs `training` to its end, and resumes it from the checkpoint in `folder` if this has the same `identity`.
 
-    Returns the Checkpoints with which the caller saves the final one, None without a folder. Raises as `run` does.
+    Returns the Checkpoints with which the caller saves the final checkpoint, or None without a folder. Raises the same
+    errors as `run`.
     """
     checkpoints = None if folder is None else Checkpoints(folder, identity)
     if checkpoints is not None:
@@ -83,7 +92,7 @@ def kept(
 
 
 def _step(training: Training, after: Callable[[], dict[str, Any]] | None) -> dict[str, Any]:
-    """Does one step and returns its line of the history."""
+    """Runs one step and returns its line of the history."""
     started = time.perf_counter()
     training.prepare()
     numbers = training.advance()
@@ -95,7 +104,7 @@ def _step(training: Training, after: Callable[[], dict[str, Any]] | None) -> dic
 
 
 def _plain(value: Any) -> Any:
-    """Replaces NaN and infinity, which JSON does not have, by None."""
+    """Replaces NaN and infinity, which JSON does not support, by None."""
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):

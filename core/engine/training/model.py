@@ -1,4 +1,4 @@
-"""The model of a pre-training as one module: encoder, heads, class centres and the loss of a step.
+"""The model of a pre-training run as one module: encoder, heads, class centres and the loss of a step.
 
 The centres c_n of the classes A_n follow Eq. 2 or another option of Sec. Centering Strategies.
 """
@@ -31,8 +31,8 @@ class Model(nn.Module):
     """An encoder and the objective that trains it.
 
     Args:
-        config: Options of the pre-training.
-        encoder: The encoder to train; None builds a new one from `config.encoder`.
+        config: Options of the pre-training run.
+        encoder: Encoder to train, or None to build a new one from `config.encoder`.
     """
 
     def __init__(self, config: PretrainConfig, encoder: Encoder | None = None) -> None:
@@ -46,11 +46,11 @@ class Model(nn.Module):
         self.encoder.to(memory_format=self.format)
         self.still = still_layers(self.encoder, config.frozen, config.frozen_norm)
         self.groups = self._groups()
-        self.backbone: Any = self.encoder.backbone  # or that function, compiled
+        self.backbone: Any = self.encoder.backbone  # replaced by a compiled version if `config.compiled`
         self.train()
 
     def _groups(self) -> list[Any]:
-        """Returns the trained parameters, in groups if encoder layers are frozen or have another learning rate."""
+        """Returns the trained parameters, in groups if some layers are frozen or have another learning rate."""
         c = self.config
         if not c.frozen and c.backbone_rate == c.layer_decay == 1:
             return [*self.encoder.parameters(), *self.objective.parameters()]
@@ -60,27 +60,29 @@ class Model(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """The device that holds the weights."""
+        """Device of the weights."""
         return self.encoder.mean.device
 
     def optimiser(self) -> torch.optim.Optimizer:
-        """Builds the configured optimiser over all trained parameters, with the configured learning rate.
+        """Builds the configured optimiser for all trained parameters, with the configured learning rate.
 
-        Frozen layers are excluded, and the backbone has a separate rate if the configuration says so.
+        Frozen layers are excluded. The backbone has a separate learning rate if the configuration sets one.
         """
         return build_optimiser(self.config, self.groups)
 
     def train(self, mode: bool = True) -> Model:
-        """Sets training mode, in which frozen layers stay in evaluation mode, or evaluation mode if `mode` is False."""
+        """Switches to training mode (frozen layers excepted), or to evaluation mode if `mode` is False."""
         super().train(mode)
         if mode:
             train_mode(self.encoder, self.still)
         return self
 
     def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes the backbone's features h (M, F) and the projections z (M, D) of images, in float32.
+        """Computes the backbone's pooled features `(M, F)` and the projections `(M, D)` of images, in float32.
 
-        images: float32 (M, 3, S, S) from 0 to 1, on the model's device. `PMSACL.forward` takes other types as well.
+        Args:
+            images: float32 `(M, 3, S, S)` in [0, 1], on the model's device. `PMSACL.forward` accepts other types as
+                well.
         """
         with autocast(self.device, self.config.autocast and gains_by_bf16(self.device, self.encoder)):
             h = self.backbone(images.contiguous(memory_format=self.format))
@@ -88,17 +90,16 @@ class Model(nn.Module):
         return h.float(), z.float()
 
     def class_centres(self, batches: Batches, step: int = 0) -> Tensor:
-        """Computes the centres c_n, (k + 1, D), without storing them; `PMSACL.estimate_centres` stores them.
+        """Returns the class centres c_0 to c_k, float32 `(k + 1, D)`; `PMSACL.estimate_centres` also stores them.
 
         A centre is the mean projection of a class (Eq. 2), or random if `config.centres` says so. Batch norms use the
-        statistics of each batch, as in training, but the encoder is not changed.
+        statistics of each batch, as in training, but the encoder is not changed. Raises ValueError if there are no
+        images.
 
         Args:
-            batches: Pairs of images float32 (B, 3, S, S) from 0 to 1 and their regions of interest (B, S, S), or None.
-            step: Number of finished steps, which with the seed determines the random draws.
-
-        Raises:
-            ValueError: If there are no images.
+            batches: Pairs of images, float32 `(B, 3, S, S)` in [0, 1], and their regions of interest `(B, S, S)` or
+                None.
+            step: Number of finished steps, which determines the random draws together with the seed.
         """
         c, count, draws = self.config, self.objective.classes, generator(self.config.seed, CENTRES, step)
         if c.centres in (RANDOM, EQUIDISTANT):
@@ -115,20 +116,20 @@ class Model(nn.Module):
 
 
 class Order(Sampler[int]):
-    """A sampler for a DataLoader that yields the indices of `count` images in the order of a pre-training.
+    """Sampler for a DataLoader that yields the indices of `count` images in the order of a pre-training run.
 
-    The order of an epoch depends on `seed` and the epoch only; `set_epoch` sets the epoch.
+    The order of an epoch depends only on `seed` and the epoch, which `set_epoch` sets.
     """
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self.seed, self.epoch = count, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch, counted from 0, whose order the next iteration yields."""
+        """Sets the epoch, counted from 0, that the next iteration runs through."""
         self.epoch = epoch
 
     def of(self, epoch: int) -> Tensor:
-        """Returns the indices of all images, (N,), in the order of an epoch."""
+        """Returns the indices of all images, `(N,)`, in the order of epoch number `epoch`."""
         return torch.randperm(self.count, generator=generator(self.seed, ORDER, epoch))
 
     def __len__(self) -> int:
@@ -142,26 +143,26 @@ class PMSACL(Model):
     """PMSACL as a module for any training loop: encoder, heads, class centres and the complete loss (PMSACL Eq. 1).
 
     Call `estimate_centres` once before the first step; then minimise the result of `loss`, which pastes lesions into
-    normal images and makes the views. Random draws depend on `seed` and the number of steps only, so that a training
-    can be repeated; with images in the order of `order`, it equals the studio's pre-training.
+    normal images and makes the views. Random draws depend only on `seed` and the number of steps, so that a training
+    run can be repeated. With images in the order of `order`, a run equals the studio's pre-training.
 
     Args:
-        backbone: The network: `efficientnet-lite0`, `resnet18`, or the name of a model of timm; or the `encoder` of
-            another model, which is trained further. It starts from the weights that `encoder.init` names: `random` with
-            `quick`, `from-random` and `as-printed`; with the others `auto`, ImageNet weights that are installed (a
-            network without any is replaced by efficientnet-lite0, with a warning).
-        k: The largest number of pasted lesions, 1 to 7: the classes are A_0 (none) to A_k.
-        preset: Defaults of the other settings: `sphere`, `quick` or `imagenet` (minutes on a CPU), `paper` (days),
-            `from-random`, or `as-printed` (exactly the paper's text; its features collapse).
-        seed: Seed of every draw, a whole number of 0 or more.
-        settings: Settings that differ from the preset, such as `lr=0.01`; a name with a dot needs a dictionary:
+        backbone: Name of the network: `efficientnet-lite0`, `resnet18` or a model of timm. Alternatively the `encoder`
+            of another model, which is trained further. The setting `encoder.init` names the initial weights: `random`
+            in the presets `quick`, `from-random` and `as-printed`, otherwise `auto` (installed ImageNet weights; a
+            network without them is replaced by efficientnet-lite0, with a warning).
+        k: Largest number of pasted lesions per image, 1 to 7. The classes are A_0 (none) to A_k.
+        preset: Name of the preset for the other settings: `sphere`, `quick` or `imagenet` (minutes on a CPU), `paper`
+            (days), `from-random`, or `as-printed` (exactly the paper's text, with which features collapse).
+        seed: Seed of all random draws, a whole number of 0 or more.
+        settings: Settings that differ from the preset, such as `lr=0.01`. A name with a dot needs a dictionary:
             `**{"encoder.init": "random", "medmix.size": (0.1, 0.3)}`. The error for a wrong name lists all names.
-            Images are used at the size in which they are passed, whatever `size` is.
+            Images keep the size in which they are passed, whatever `size` is.
 
     Attributes:
-        encoder: The trained network; `AnomalyDetector(encoder=model)` uses it.
-        centres: (k + 1, D), NaN until `estimate_centres`.
-        step: The number of finished steps: calls of `loss` in training mode.
+        encoder: Encoder that is trained; `AnomalyDetector(encoder=model)` uses it.
+        centres: Class centres `(k + 1, D)`, which are NaN until `estimate_centres` has run.
+        step: Number of finished steps, which are calls of `loss` in training mode.
         config: All settings, such as `config.batch` and `config.lr`.
 
     Raises:
@@ -197,18 +198,18 @@ class PMSACL(Model):
         if preset not in presets:
             raise ValueError(f"unknown preset {preset!r}; choose from: {', '.join(presets)}")
         if not isinstance(backbone, (str, Encoder)):
-            raise ValueError(f"backbone is the name of a network, or an encoder, not {type(backbone).__name__}")
+            raise ValueError(f"backbone is the name of a network or an encoder, not {type(backbone).__name__}")
         if {"medmix", "medmix.k"} & set(settings):
-            raise ValueError("the number of lesions is k; MedMix's other settings are named one by one, as medmix.size")
+            raise ValueError("pass the number of lesions as k and MedMix's other settings one by one, as medmix.size")
         ready_encoder = backbone if isinstance(backbone, Encoder) else None
         named = {"encoder": ready_encoder.config.to_dict()} if ready_encoder else {"encoder.arch": backbone}
         config = PRETRAIN_PRESETS[preset].replace(**{"k": k, "seed": seed, **named, **settings})
         super().__init__(config, ready_encoder)
         if not isinstance(self.objective, Objective):
-            raise ValueError(f"objective is pmsacl or pmsacl-local, not {config.objective}: take another preset")
+            raise ValueError(f"objective is pmsacl or pmsacl-local, not {config.objective}; choose another preset")
         self.register_buffer("centres", torch.full((config.k + 1, config.encoder.dim), torch.nan))
-        self.step = 0  # steps done
-        self.outcome: tuple[Outcome, Tensor] | None = None  # what the last call of `loss` made
+        self.step = 0
+        self.outcome: tuple[Outcome, Tensor] | None = None  # outcome and true classes of the last call of `loss`
         self.centred = False
 
     def get_extra_state(self) -> dict[str, int]:
@@ -216,30 +217,27 @@ class PMSACL(Model):
         return {"step": self.step}
 
     def set_extra_state(self, state: dict[str, int]) -> None:
-        """Restores the result of `get_extra_state`."""
+        """Restores the number of finished steps from the result of `get_extra_state`."""
         self.step = state["step"]
 
     def order(self, images: int) -> Order:
-        """Returns a sampler that yields images in the order of the studio's own pre-training.
+        """Returns a sampler that yields `images` images in the order of the studio's own pre-training.
 
-        `order = model.order(len(data))`, then `DataLoader(data, sampler=order, batch_size=model.config.batch,
-        drop_last=True)`, and `order.set_epoch(epoch)` before each epoch, from 0.
-
-        Args:
-            images: Number of images in the data set.
+        Use `order = model.order(len(data))`, then `DataLoader(data, sampler=order, batch_size=model.config.batch,
+        drop_last=True)`, and call `order.set_epoch(epoch)` before each epoch, counted from 0.
         """
         return Order(images, self.config.seed)
 
     def estimate_centres(self, loader: Iterable[Any]) -> None:
-        """Estimates the centre of each class, the mean of its projections, from one pass over normal images (Eq. 2).
+        """Estimates the class centres, the mean projection of each class, from one pass over normal images (Eq. 2).
 
         The centres are stored in `centres`. Call this method once, before the first step.
 
         Args:
-            loader: Batches of images as for `loss`; a batch may be a tuple or list that starts with the images.
+            loader: Batches of images in any form that `loss` accepts.
 
         Raises:
-            ValueError: If there is no batch, or if a batch is invalid for `loss`.
+            ValueError: If there is no batch, or if `loss` would reject a batch.
         """
         with torch.no_grad():
             self.centres.copy_(self.class_centres((self._batch(batch), None) for batch in loader))
@@ -248,17 +246,18 @@ class PMSACL(Model):
     def loss(self, images: Any, roi: Any = None) -> Tensor:
         """Computes the loss of a step from normal images: a scalar in float32, to be minimised (Eq. 1).
 
-        Each call in training mode is a step with new draws; in evaluation mode all calls have the same draws.
+        Each call in training mode is a step with new random draws; in evaluation mode all calls use the same draws.
         Afterwards `terms` and `accuracy` describe this call.
 
         Args:
-            images: A tensor or array (B, 3, S, S) or (B, S, S, 3), uint8 or floats from 0 to 1, on any device; B is 2
-                or more, since lesions are cut from other images of the batch, and S 16 or more. Or a tuple or list that
-                starts with the images, as a DataLoader gives it.
-            roi: A tensor or array (B, S, S), not 0 where lesions may be pasted; by default everywhere.
+            images: Tensor or array `(B, 3, S, S)` or `(B, S, S, 3)`, uint8 or floats in [0, 1], on any device, or a
+                tuple or list that starts with the images, as a DataLoader yields it. B is at least 2, because lesions
+                are cut from other images of the batch, and S is at least 16 pixels.
+            roi: Tensor or array `(B, S, S)`, nonzero where lesions may be pasted. By default, they may be pasted
+                anywhere.
 
         Raises:
-            ValueError: If the images are invalid, or if roi has another shape or is 0 all over an image.
+            ValueError: If the images are invalid, or if `roi` has another shape or is 0 all over an image.
             RuntimeError: If the centres have not been estimated.
         """
         if not self.centred and not bool(self.centres.isfinite().all()):
@@ -268,7 +267,7 @@ class PMSACL(Model):
         purpose, step = (STEP, self.step) if self.training else (VALIDATION, 0)
         region = None if roi is None else (torch.as_tensor(roi) != 0).float()
         if region is not None and region.shape != (len(x), *x.shape[2:]):
-            raise ValueError(f"roi is {(len(x), *x.shape[2:])}, as the images are, not {tuple(region.shape)}")
+            raise ValueError(f"roi must be {(len(x), *x.shape[2:])} like the images, not {tuple(region.shape)}")
         if region is not None:
             demand_room(region)
         with torch.no_grad():
@@ -279,35 +278,36 @@ class PMSACL(Model):
         return outcome.loss
 
     def forward(self, images: Any) -> Tensor:
-        """Computes the projections z (B, D) of images, which may have any form that `loss` accepts.
+        """Computes the projections `(B, D)` of images in any form that `loss` accepts.
 
-        In evaluation mode a single image is enough; in training mode batch norms need at least two.
+        In evaluation mode a single image is enough; in training mode batch norms need at least two images.
         """
         return self.features(self._batch(images, least=1))[1]
 
     @property
     def terms(self) -> dict[str, float]:
-        """The unweighted terms, by name, of the loss that the last call of `loss` returned.
+        """Unweighted terms, by name, of the loss that the last call of `loss` returned.
 
-        `l_ctr` (Eq. 3), `l_con` (l_PMSACL, Eq. 5), `l_aug` (Eq. 8), and if the settings include them `l_pos` (Eq. 9)
-        and `l_var` (ours: the spread within each class). Raises RuntimeError before the first `loss`.
+        The names are `l_ctr` (Eq. 3), `l_con` (l_PMSACL, Eq. 5), `l_aug` (Eq. 8) and, if the settings include them,
+        `l_pos` (Eq. 9) and `l_var` (not in the paper: the spread within each class). Raises RuntimeError before the
+        first call of `loss`.
         """
         return {name: float(term) for name, term in self._last()[0].terms.items()}
 
     @property
     def accuracy(self) -> float:
-        """The accuracy, 0 to 1, of the class head on the classes A_0 to A_k of the images in the last call of `loss`.
+        """Accuracy (0 to 1) of the class head for the classes A_0 to A_k of the images in the last call of `loss`.
 
-        Chance level is 1 / (k + 1). Raises RuntimeError before the first `loss`.
+        Chance level is 1 / (k + 1). Raises RuntimeError before the first call of `loss`.
         """
         outcome, classes = self._last()
         assert outcome.logits is not None
         return float((outcome.logits.argmax(1) == classes).float().mean())
 
     def save(self, folder: str | Path) -> None:
-        """Writes the encoder, the class head and, if estimated, the centres into a folder, created if necessary.
+        """Writes the encoder, the class head and, if estimated, the centres into `folder`.
 
-        The folder can be passed as `init` to `AnomalyDetector` and `Studio.pretrained`.
+        The folder is created if necessary. It can be passed as `init` to `AnomalyDetector` and `Studio.pretrained`.
         """
         centres = self.centres if self.centred else None
         notes = {"objective": self.config.objective, "step": self.step}
@@ -319,12 +319,12 @@ class PMSACL(Model):
         return self.outcome
 
     def _batch(self, batch: Any, least: int = 2) -> Tensor:
-        """Checks a batch and returns its images as float32 (B, 3, S, S) in [0, 1] on the model's device."""
+        """Checks a batch and returns its images as float32 `(B, 3, S, S)` in [0, 1] on the model's device."""
         images = batch[0] if isinstance(batch, (tuple, list)) and len(batch) else batch
         pixels, _ = channels_first(images)
         if pixels.ndim != 4 or pixels.shape[1] != 3 or pixels.shape[2] != pixels.shape[3] or len(pixels) < least:
             several = f", of at least {least} images" if least > 1 else ""
-            raise ValueError(f"a batch is (B, 3, S, S), square and in colour{several}, not {tuple(images.shape)}")
+            raise ValueError(f"a batch must be (B, 3, S, S), square and in colour{several}, not {tuple(images.shape)}")
         return in_unit(pixels.to(self.device))
 
 
@@ -332,11 +332,14 @@ class PMSACL(Model):
 def estimate_centres(
     features: Callable[[Tensor], Tensor], batches: Iterable[tuple[Tensor, Tensor]], count: int
 ) -> Tensor:
-    """Estimates the centres c_n = E f_theta(a(x)), a ~ A_n: the mean feature of each class (Eq. 2).
+    """Estimates the class centres, float32 `(count, D)`: the mean feature of the views of each class (Eq. 2).
 
-    features: function (M, 3, S, S) -> (M, D). batches: pairs of images (M, 3, S, S) and their classes (M,). count: the
-    number of classes. Returns float32 (count, D). Sums are in float64, so that the order does not affect the result.
-    Raises ValueError if a class has no image.
+    Sums are in float64, so that the order of the images does not affect the result. Raises ValueError if a class has no
+    image.
+
+    Args:
+        features: Function that computes features `(M, D)` of images `(M, 3, S, S)`.
+        batches: Pairs of images `(M, 3, S, S)` and their class labels `(M,)`.
     """
     total, counts = None, torch.zeros(count, dtype=torch.float64)
     for images, labels in batches:
@@ -345,20 +348,20 @@ def estimate_centres(
         total = one_hot.T @ z if total is None else total + one_hot.T @ z
         counts += one_hot.sum(0).cpu()
     if total is None or bool((counts == 0).any()):
-        raise ValueError("a class without a single image has no centre; give more images")
+        raise ValueError("each class needs an image for its centre; give more images")
     return (total / counts.to(total.device)[:, None]).float()
 
 
 def random_centres(count: int, dim: int, scale: float, generator: torch.Generator) -> Tensor:
-    """Draws random centres (count, dim) whose coordinates are normally distributed with standard deviation `scale`."""
+    """Draws random centres `(count, dim)` with normally distributed coordinates of standard deviation `scale`."""
     return torch.randn((count, dim), generator=generator) * scale
 
 
 def equidistant_centres(count: int, dim: int, scale: float, generator: torch.Generator) -> Tensor:
-    """Draws random centres (count, dim) with equal distances between all pairs.
+    """Draws random centres `(count, dim)` at equal distances from each other.
 
-    They are the corners of a regular simplex around the origin, randomly rotated, each at distance `scale` from the
-    origin and scale * sqrt(2 count / (count - 1)) from each other. Raises ValueError unless dim >= count >= 2.
+    The centres are the corners of a randomly rotated regular simplex. Their distance from the origin is `scale`, and
+    their distance from each other is scale * sqrt(2 count / (count - 1)). Raises ValueError unless dim >= count >= 2.
     """
     if not 2 <= count <= dim:
         raise ValueError(

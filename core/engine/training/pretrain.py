@@ -1,4 +1,4 @@
-"""Pre-training (Sec. PMSACL pre-training): trains an encoder on normal images; it can be stopped and resumed."""
+"""Pre-training (Sec. PMSACL pre-training): trains an encoder on normal images, and can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,14 @@ __all__ = ["PRETRAIN_PRESETS", "PretrainConfig", "PretrainResult", "pretrain"]
 
 @dataclass
 class PretrainResult:
-    """The result of a pre-training.
+    """Result of a pre-training run.
 
-    encoder: in eval mode. centres: float32 (k+1, D) or None. folder: where all results are stored.
-    collapsed: whether an alarm of `CollapseWatch` was active at the end. message: a summary for users.
+    Attributes:
+        encoder: Trained encoder, in evaluation mode.
+        centres: Class centres, float32 `(k + 1, D)`, or None if the objective uses no centres.
+        folder: Folder in which all results are stored.
+        collapsed: Whether an alarm of `CollapseWatch` was active at the end.
+        message: Summary for users.
     """
 
     encoder: Encoder
@@ -40,7 +44,7 @@ class PretrainResult:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """The figures of all steps, one dict per step, read from the folder at each access."""
+        """Metrics of all steps, one dictionary per step, read from the folder at each access."""
         return checkpoint.history(self.folder)
 
 
@@ -56,18 +60,28 @@ def pretrain(
     max_steps: int | None = None,
     checkpoint_seconds: float = 30.0,
 ) -> PretrainResult:
-    """Trains an encoder on normal images uint8 (N, S, S, 3), or on `Data` with regions of interest and donors.
+    """Trains an encoder on normal images and writes it to `folder`.
 
-    A training with a checkpoint in `folder` is resumed; on a CPU its weights are bit for bit those of an uninterrupted
-    training. Snapshots of the encoder are in folder/epochs/0000, 0001, ... held_out: normal images that are not used
-    for training; each epoch is validated on them and on their MedMix versions. max_steps: the total number of steps
-    after which to save a checkpoint and return. checkpoint_seconds: time between two checkpoints.
+    A run with a checkpoint in `folder` is resumed; on a CPU the resulting weights are bit for bit those of an
+    uninterrupted run. Snapshots of the encoder are saved in folder/epochs/0000, 0001, and so on.
 
     Under torchrun, all processes must call this function with the same arguments. They share the batch of each step
-    evenly; only the first process writes files, reports progress and can be asked to stop.
+    evenly. Only the first process writes files and reports progress, and only it can be asked to stop.
 
-    Raises Stopped, after a checkpoint, if `should_stop` returns True; Diverged, without a final encoder, if the loss or
-    the weights are not finite or at an alarm with `stop_on_alarm`; ValueError if images, folder and config do not fit.
+    Args:
+        train: Normal images, uint8 `(N, S, S, 3)`, or `Data` with regions of interest and other images.
+        held_out: Normal images that are not used for training. Each epoch is validated on them and on their MedMix
+            versions.
+        report: Function that is called after each step with the step's metrics.
+        should_stop: Function that returns True if the run must stop.
+        max_steps: Total number of steps after which this call saves a checkpoint and returns, or None.
+        checkpoint_seconds: Time between two checkpoints in seconds.
+
+    Raises:
+        Stopped: If `should_stop` returns True, after a checkpoint is written.
+        Diverged: If the loss or the weights are not finite, or at an alarm with `stop_on_alarm`. The folder then has no
+            final encoder.
+        ValueError: If images, folder and config do not fit together.
     """
     folder, device = Path(folder), torch.device(device) if not isinstance(device, str) else pick_device(device)
     train = Data.of(train)
@@ -86,7 +100,7 @@ def pretrain(
     if config.frozen and training.encoder.origin["source"] == "random":
         raise ValueError(
             f"the layers up to stride {config.frozen} would stay random: start {config.encoder.arch} from pretrained "
-            "weights (init), or let all layers learn (frozen = 0, as the preset quick has it)"
+            "weights (init), or train all layers (frozen = 0, as in the preset quick)"
         )
     identity = {
         "config": config.to_dict(),
@@ -97,7 +111,7 @@ def pretrain(
         "encoder": fingerprint(training.encoder.state_dict()),
     }
     checkpoints = checkpoint.Checkpoints(folder, identity, checkpoint_seconds)
-    processes.from_first()  # a barrier: all processes then find the files of the first one
+    processes.from_first()  # waits, so that all processes find the files of the first one
     saved = checkpoint.load(folder)
     if saved is not None:
         _same(saved[0], checkpoints.about, folder)
@@ -134,11 +148,11 @@ def pretrain(
     return _result(training, folder)
 
 
-# Fingerprints, besides the configuration, that a resumed training must share, and the words for a difference.
+# Fingerprints, besides the configuration, that a resumed run must share, and the phrase for a difference.
 IDENTITY = {
     "data": "on other images or regions of interest",
     "pool": "with lesions from other images of another study",
-    "marked": "with other lesions that readers marked",
+    "marked": "with other lesions that readers annotated",
     "held_out": "with other held-out images or regions of interest",
     "encoder": "that began from other weights",
 }
@@ -148,27 +162,27 @@ def _check(images: np.ndarray, roi: np.ndarray | None, config: PretrainConfig, w
     if images.ndim != 4 or images.shape[3] != 3 or images.dtype != np.uint8:
         raise ValueError(f"{what} must be uint8 (N, S, S, 3), not {images.dtype} {images.shape}")
     if not len(images):
-        raise ValueError(f"there are no {what}; a training needs at least 2")
+        raise ValueError(f"there are no {what}; training needs at least 2")
     if images.shape[1:3] != (config.size, config.size):
         raise ValueError(
-            f"{what} are {images.shape[2]} x {images.shape[1]} pixels, the configuration's size is {config.size}"
+            f"{what} are {images.shape[2]} x {images.shape[1]} pixels, but the configuration's size is {config.size}"
         )
     if what == "images" and len(images) < 2:
-        raise ValueError("MedMix cuts lesions from one image and puts them into another: give at least 2 images")
+        raise ValueError("MedMix cuts lesions from one image and pastes them into another: give at least 2 images")
     if roi is not None and roi.shape != images.shape[:3]:
-        raise ValueError(f"the regions of interest are {roi.shape}, the {what} {images.shape[:3]}; they must agree")
+        raise ValueError(f"the regions of interest are {roi.shape}, but must be {images.shape[:3]} like the {what}")
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
-    """Raises BadCheckpoint unless the training `new` has the settings and images of the checkpoint `old`."""
+    """Raises BadCheckpoint unless the run `new` has the settings and images of the checkpoint `old`."""
     changed = sorted(k for k in new["config"] if old["config"].get(k) != new["config"][k])
     if changed:
         raise checkpoint.BadCheckpoint(
-            f"{folder} holds a training with another {', '.join(changed)}; resume it as it was or take a new folder"
+            f"{folder} holds a run with another {', '.join(changed)}; use its settings or choose a new folder"
         )
     for key, difference in IDENTITY.items():
         if old.get(key) != new.get(key):
-            raise checkpoint.BadCheckpoint(f"{folder} holds a training {difference}; take a new folder")
+            raise checkpoint.BadCheckpoint(f"{folder} holds a run {difference}; choose a new folder")
 
 
 def _result(training: Pretraining, folder: Path) -> PretrainResult:
@@ -182,25 +196,22 @@ def _result(training: Pretraining, folder: Path) -> PretrainResult:
 
 
 def _substitution(encoder: Encoder) -> str:
-    """Returns a sentence, with a leading space, if another backbone was used instead of the requested one, or ''."""
+    """Returns a sentence with a leading space if the requested backbone was replaced by another one, otherwise ''."""
     name = encoder.origin.get("instead_of")
     return f" {encoder.config.arch} replaces {name}, whose ImageNet weights are not installed." if name else ""
-
-
-# The encoders that a pre-training writes: snapshots of epochs, the best so far, and the final one.
 
 
 BEST = "best"
 
 
 class Encoders:
-    """Writes the encoders of a run into its folder; used in the first process only."""
+    """Writes the encoders of a run (snapshots, best and final) into its folder; used in the first process only."""
 
     def __init__(self, training: Pretraining, folder: Path) -> None:
         self.training, self.folder = training, folder
 
     def epoch_done(self, numbers: dict[str, float]) -> None:
-        """Saves the encoder if it is the best so far, and a snapshot if due. numbers: validation figures or {}."""
+        """Saves the encoder if it is the best so far, and a snapshot if due. `numbers` are validation metrics."""
         t = self.training
         if better(numbers, t.best):
             t.best = {**numbers, "epoch": t.epoch}
@@ -210,12 +221,12 @@ class Encoders:
             self.snapshot()
 
     def snapshot(self) -> None:
-        """Saves the current encoder in float16, for display only, as epochs/NNNN; epochs/0000 is the untrained one."""
+        """Saves the current encoder in float16, for display only, as epochs/NNNN (0000 is the untrained encoder)."""
         t = self.training
         self._write(self.folder / "epochs" / f"{t.epoch:04d}", {"step": t.step}, half=True)
 
     def keep(self) -> None:
-        """Saves the encoder that `load_encoder(folder)` loads: the best so far if `select` is "best", else the last."""
+        """Saves the encoder that `load_encoder` reads: the best one if `select` is "best", otherwise the last."""
         t = self.training
         if t.config.select == "best" and t.best is not None:
             for path in sorted((self.folder / BEST).iterdir(), key=lambda p: p.suffix, reverse=True):
@@ -229,18 +240,16 @@ class Encoders:
         save_encoder(t.encoder, folder, notes, t.centres, half=half, class_head=t.objective.class_head())
 
 
-# Validation of a pre-training on held-out normals and their MedMix versions; no test image is used.
-
-
-MOST = 64  # held-out images used, evenly spaced
+MOST = 64  # largest number of held-out images used, evenly spaced
 
 
 @torch.no_grad()
 def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
-    """Returns the losses on held-out normal images and, if the objective has a class head, the head's accuracy.
+    """Computes validation metrics on held-out normal images and their MedMix versions; no test image is used.
 
-    The figures are val_loss and val_l_*, and with a class head val_accuracy (0 to 1), val_images (number of images
-    used) and val_auroc (of 1 - p(A_0) for A_0 against the other classes). The network in eval mode is not changed.
+    Returns:
+        The losses val_loss and val_l_*. If the objective has a class head, also val_accuracy (0 to 1), val_images
+        (number of images used) and val_auroc (AUROC of 1 - p(A_0), for A_0 against all other classes).
     """
     c, objective, device = training.config, training.objective, training.device
     chosen = np.unique(np.linspace(0, len(held_out.images) - 1, min(MOST, len(held_out.images))).astype(int))
@@ -267,14 +276,14 @@ def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
         figures["val_accuracy"] = float((predicted.argmax(1) == truth).float().mean())
         score = 1 - predicted.softmax(1)[:, 0]
         if bool(torch.isfinite(score).all()):
-            from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
+            from sklearn.metrics import roc_auc_score  # imported here because scikit-learn takes seconds to load
 
             figures["val_auroc"] = float(roc_auc_score((truth > 0).numpy(), score.numpy()))
     return figures
 
 
 def better(figures: dict[str, float], best: dict[str, float] | None) -> bool:
-    """Returns whether an epoch's validation figures beat the best so far: by val_l_aug if present, else val_loss."""
+    """Returns whether an epoch's metrics beat the best so far, by val_l_aug if it exists, otherwise by val_loss."""
     if not figures:
         return False
     key = "val_l_aug" if "val_l_aug" in figures else "val_loss"

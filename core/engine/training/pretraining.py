@@ -1,4 +1,4 @@
-"""One pre-training in memory: its data, networks and optimiser, and one step of it."""
+"""A pre-training run in memory: its data, networks and optimiser, and one training step."""
 
 from __future__ import annotations
 
@@ -29,16 +29,20 @@ from core.engine.training.collapse import CollapseWatch, feature_state, relative
 from core.engine.training.model import Model, Order
 from core.engine.training.schedule import learning_rate, set_rate
 
-SAY = 5.0  # seconds between two reports
+SAY = 5.0  # seconds between two progress messages
 
 
 @dataclass
 class Data:
-    """The images of a pre-training, and other images from which lesions are cut.
+    """Images of a pre-training run, and other images from which lesions are cut.
 
-    images: uint8 (N, S, S, 3), normal. roi: uint8 (N, S, S), 1 inside, or None.
-    pool: uint8 (M, S, S, 3), normal images of another study, and pool_roi (M, S, S), for the donor `foreign`.
-    marked: images uint8 (M, S, S, 3) and the readers' lesion masks (M, S, S), 1 inside, for the donor `marked`.
+    Attributes:
+        images: Normal images, uint8 `(N, S, S, 3)`.
+        roi: Regions of interest, uint8 `(N, S, S)`, 1 inside, or None.
+        pool: Normal images of another study, uint8 `(M, S, S, 3)`, for the donor `foreign`, or None.
+        pool_roi: Regions of interest of `pool`, `(M, S, S)`, or None.
+        marked: Images, uint8 `(M, S, S, 3)`, and their lesion masks drawn by readers, `(M, S, S)`, for the donor
+            `marked`.
     """
 
     images: np.ndarray
@@ -49,11 +53,11 @@ class Data:
 
     @staticmethod
     def of(images: Data | np.ndarray) -> Data:
-        """Returns `images` if it is a Data, otherwise a Data with only these images."""
+        """Returns `images` if it is a Data, otherwise a Data that holds only these images."""
         return images if isinstance(images, Data) else Data(images)
 
     def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor | None]:
-        """Returns the images (B, 3, S, S) with indices `rows` on `device`, and their regions (B, S, S) or None.
+        """Returns the images with indices `rows`, `(B, 3, S, S)` on `device`, and their regions `(B, S, S)` or None.
 
         Regions stay on the CPU, where lesions are placed, to avoid waiting for the device.
         """
@@ -62,14 +66,14 @@ class Data:
 
 
 class Pretraining(Training):
-    """The pre-training of one run: data, encoder, objective and optimiser."""
+    """Pre-training as a `Training`: data, encoder, objective and optimiser."""
 
     title = "pre-training"
 
     def __init__(self, config: PretrainConfig, data: Data, device: torch.device) -> None:
         self.config, self.data, self.device = config, data, device
         self.per_step = min(config.sources, len(data.images))
-        rows_of_process(torch.arange(self.per_step))  # raises ValueError if it cannot be shared
+        rows_of_process(torch.arange(self.per_step))  # raises ValueError if processes cannot share a step's images
         self.steps, self.per_epoch = config.length(len(data.images))
         self.epochs = math.ceil(self.steps / self.per_epoch) if self.steps else 0
         self.order = Order(len(data.images), config.seed)
@@ -94,17 +98,17 @@ class Pretraining(Training):
         self.watch = CollapseWatch(self.objective.classes, remedies(config))
         self.centres: Tensor | None = None
         self.centred: int | None = None  # the step before which the centres were last set
-        self.best: dict[str, Any] | None = None  # validation of the best epoch so far, written by `Encoders`
+        self.best: dict[str, Any] | None = None  # validation metrics of the best epoch so far, set by `Encoders`
 
     @property
     def epoch(self) -> int:
-        """Number of the current or last finished epoch, from 1; 0 before the first step."""
+        """Number of the current or last finished epoch, counted from 1, or 0 before the first step."""
         return math.ceil(self.step / self.per_epoch)
 
     def rows(self, step: int) -> np.ndarray:
-        """Returns the indices of the images of a step; with several processes, those of this process's share.
+        """Returns the indices of the images that this process uses in a step.
 
-        Each epoch has a different random order, which depends on the seed and the epoch only.
+        Each epoch has a different random order, which depends only on the seed and the epoch.
         """
         epoch, index = divmod(step, self.per_epoch)
         return rows_of_process(self.order.of(epoch)[index * self.per_step : (index + 1) * self.per_step]).numpy()
@@ -121,15 +125,15 @@ class Pretraining(Training):
         self.centres, self.centred = centres.to(self.device), self.step
 
     def _centre_batches(self) -> Iterator[tuple[Tensor, Tensor | None]]:
-        """Yields the images from which centres are estimated, the first in the epoch's order, and reports progress.
+        """Yields the images from which centres are estimated, in the order of the epoch, and reports progress.
 
-        Every process reads all of them, each image once per class. Raises Stopped if `should_stop` returns True.
+        Every process reads all of these images. Raises Stopped if `should_stop` returns True.
         """
         chosen = self.order.of(self.step // self.per_epoch)[: self.config.centre_images or None].numpy()
         done, reported = 0, time.monotonic()
         for rows in np.array_split(chosen, math.ceil(len(chosen) / self.per_step)):
             if self.should_stop is not None and self.should_stop():
-                raise Stopped("pre-training was stopped while its centres were estimated; it will estimate them again")
+                raise Stopped("pre-training was stopped while centres were estimated; this will start again")
             if self.report is not None and time.monotonic() - reported >= SAY:
                 message = f"Estimating centres: {done} of {len(chosen)} images"
                 self.report({"step": self.step, "steps": self.steps, "message": message})
@@ -138,19 +142,19 @@ class Pretraining(Training):
             done += len(rows)
 
     def views(self) -> Views:
-        """Returns the views of the next step, or this process's share of them, drawn with a generator per process."""
+        """Returns this process's views of the images of the next step. Random draws differ between processes."""
         x, inside = self.data.batch(self.rows(self.step), self.device)
         draws = generator(self.config.seed, STEP, self.step * processes.world() + processes.rank())
         with torch.no_grad():
             return self.objective.views(x, draws, inside)
 
     def advance(self) -> dict[str, Any]:
-        """Does one step and returns its figures by name. The weights are not updated if the loss is not finite."""
+        """Runs one step and returns its metrics by name. Weights are not updated if the loss is not finite."""
         rate = learning_rate(self.config, self.step, self.steps)
         set_rate(self.optimiser, rate)
         self.model.train()
         outcome, views = self.joint(self.views(), self.centres)
-        numbers = self._numbers(outcome, views)  # the only wait for the device in a step
+        numbers = self._numbers(outcome, views)  # waits for the device, once per step
         if math.isfinite(numbers["loss"]):
             self.optimiser.zero_grad(set_to_none=True)
             outcome.loss.backward()
@@ -166,7 +170,7 @@ class Pretraining(Training):
         }
 
     def measured(self, outcome: Outcome, views: Views) -> dict[str, Tensor]:
-        """Computes the figures of a step to be reported, by name, as tensors on the device, without waiting for it."""
+        """Computes the metrics of a step, by name, as tensors on the device, without waiting for the device."""
         labels, classes = views.labels, self.objective.classes
         state = feature_state(outcome.z, labels, classes)
         tensors = {"loss": outcome.loss.detach(), **outcome.terms}
@@ -224,27 +228,24 @@ class Pretraining(Training):
         self.centres = tensors["centres"].to(self.device) if "centres" in tensors else None
 
 
-# One step by several processes: each makes views of its share, all compute the joint batch's loss.
-#
-# Each process gathers the features of all processes, with their gradients, so that every view is contrasted with all
-# views of the joint batch. In the backward pass a feature gets the sum of the gradients of these equal losses.
-# DistributedDataParallel averages the parameters' gradients over processes, which gives the gradient of a single
-# process with the joint batch.
-
-
 Features = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class JointStep(nn.Module):
-    """Encoder and objective as one forward pass, from this process's views to the loss of the joint batch."""
+    """Encoder and objective as one forward pass, from this process's views to the loss of the joint batch.
+
+    Each process gathers the features of all processes, with their gradients, so that every view is contrasted with all
+    views of the joint batch. In the backward pass, a feature gets the sum of the gradients of these equal losses.
+    DistributedDataParallel averages the gradients over processes, which gives the gradient of one process with the
+    joint batch. The function `features` computes features `(M, F)` and projections `(M, D)` of images.
+    """
 
     def __init__(self, encoder: Encoder, objective: Objective, features: Features) -> None:
-        """features: function that computes the encoder's features h (M, F) and projections z (M, D) of images."""
         super().__init__()
         self.encoder, self.objective, self.features = encoder, objective, features
 
     def forward(self, views: Views, centres: Tensor | None) -> tuple[Outcome, Views]:
-        """Returns the outcome and the views of the joint batch; `views.images` are those of this process only."""
+        """Returns the outcome and the views of the joint batch. `views.images` holds this process's images only."""
         h, z = self.features(views.images)
         if processes.world() > 1:
             z = z if self.objective.uses_projection else z.detach()
@@ -255,7 +256,7 @@ class JointStep(nn.Module):
 
 
 def joint_step(encoder: Encoder, objective: Objective, features: Features) -> nn.Module:
-    """Returns a `JointStep`; with several processes its backward pass averages gradients over the processes."""
+    """Returns a `JointStep`. With several processes, its backward pass averages gradients over the processes."""
     step = JointStep(encoder, objective, features)
     if processes.world() == 1:
         return step
@@ -263,30 +264,30 @@ def joint_step(encoder: Encoder, objective: Objective, features: Features) -> nn
 
 
 def share_norms(encoder: Encoder, device: torch.device) -> None:
-    """Makes batch norms use statistics of the joint batch if several processes train on GPUs; changes `encoder.net`."""
+    """Makes batch norms of `encoder.net` use statistics of the joint batch if several processes train on GPUs."""
     if processes.world() > 1 and device.type == "cuda":
         convert = nn.SyncBatchNorm.convert_sync_batchnorm
-        if isinstance(encoder.arch, TimmBackbone):  # its batch norms carry the activation that follows
+        if isinstance(encoder.arch, TimmBackbone):  # timm's batch norms include the activation that follows
             from timm.layers import convert_sync_batchnorm as convert
         encoder.net = convert(encoder.net)
 
 
 def rows_of_process(rows: Tensor) -> Tensor:
-    """Returns this process's share of the image indices `rows` (B,) of a joint batch.
+    """Returns this process's part of the image indices `rows` `(B,)` of a joint batch.
 
-    With several processes, raises ValueError unless each gets the same number of images, two or more.
+    Raises ValueError if several processes do not get the same number of images, at least two each.
     """
     world = processes.world()
     if world > 1 and (len(rows) % world or len(rows) < 2 * world):
         raise ValueError(
             f"a step of {len(rows)} images cannot be shared by {world} processes: change the batch to a multiple of "
-            f"{world}, with at least two images each"
+            f"{world} with at least two images for each process"
         )
     return rows[processes.rank() :: world]
 
 
 def joined(parts: Sequence[tuple[Tensor, Tensor, Views]]) -> tuple[Tensor, Tensor, Views]:
-    """Concatenates h, z and views of all processes; within each kind of image in `Views`, rows are ordered by rank."""
+    """Concatenates features, projections and views of all processes by rank, for each kind of image in `Views`."""
     views = [v for _, _, v in parts]
     firsts = [rank * len(v.labels) for rank, v in enumerate(views)]
     strong = None if views[0].strong is None else torch.cat([v.strong for v in views])  # type: ignore[misc]
@@ -307,7 +308,7 @@ def joined(parts: Sequence[tuple[Tensor, Tensor, Views]]) -> tuple[Tensor, Tenso
 
 
 def _of_all(h: Tensor, z: Tensor, own: Views) -> list[tuple[Tensor, Tensor, Views]]:
-    """Gathers h, z and views of every process, by rank; h and z with their gradients."""
+    """Gathers the features and projections, with their gradients, and the views of every process, by rank."""
 
     def values(x: Tensor | None) -> Sequence[Tensor | None]:
         if x is None:

@@ -1,4 +1,4 @@
-"""Optimisers and learning rates. A rate is a function of the step alone, so it needs no state to be resumed."""
+"""Optimisers and learning rates. A learning rate depends only on the step, so no state is needed to resume it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
 from core.engine.objectives.config import PretrainConfig
 
-WARM, START, END = 0.3, 1 / 25, 1 / 25e4  # torch's OneCycleLR: share of the rise, first and last factor of the peak
-COSINE_END = 1e-3  # share of the first rate that a cosine ends at, as in CCD's released code
+WARM, START, END = 0.3, 1 / 25, 1 / 25e4  # torch's OneCycleLR: warm-up fraction, first and last rate over the peak
+COSINE_END = 1e-3  # last rate of a cosine relative to the first, as in CCD's released code
 
 
 def learning_rate(config: PretrainConfig, step: int, steps: int) -> float:
-    """Returns the learning rate at a step from 0 to steps - 1; its maximum is `config.lr`."""
+    """Returns the learning rate at a step from 0 to steps - 1. Its maximum is `config.lr`."""
     if config.schedule == "constant" or steps < 2:
         return config.lr
     if config.schedule == "cosine":
@@ -30,9 +30,10 @@ def learning_rate(config: PretrainConfig, step: int, steps: int) -> float:
 
 
 def warm_cosine(step: int, steps: int, warmup: float, least: float = 0.02) -> float:
-    """Returns the learning rate at a step from 0 to steps - 1, as a factor of its maximum.
+    """Returns the learning rate at a step from 0 to steps - 1 as a factor of its maximum.
 
-    The factor rises along a cosine during the share `warmup` of all steps, then falls likewise, never below `least`.
+    The factor rises along a cosine during the fraction `warmup` of all steps and then falls along a cosine. It is at
+    least `least`.
     """
     at = step / steps
     phase = at / warmup - 1 if at < warmup else (at - warmup) / (1 - warmup)
@@ -45,7 +46,7 @@ def polynomial(step: int, steps: int, power: float) -> float:
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Sets the learning rate of all parameter groups, multiplied by the group's `scale` if it has one."""
+    """Sets the learning rate of all parameter groups, multiplied by the group's `scale` if it exists."""
     for group in optimiser.param_groups:
         group["lr"] = rate * group.get("scale", 1.0)
 
@@ -55,37 +56,31 @@ def _glide(start: float, end: float, progress: float) -> float:
 
 
 def build_optimiser(config: PretrainConfig, parameters: Iterable[Any]) -> torch.optim.Optimizer:
-    """Builds SGD with momentum, as in the paper, or AdamW over parameters or parameter groups."""
+    """Builds SGD with momentum, as in the paper, or AdamW for parameters or parameter groups."""
     parameters = list(parameters)
     if config.optimiser == "sgd":
         return torch.optim.SGD(parameters, config.lr, config.momentum, weight_decay=config.weight_decay)
     return torch.optim.AdamW(parameters, config.lr, (config.momentum, 0.999), weight_decay=config.weight_decay)
 
 
-# The layers of an encoder by depth: which are frozen, and the learning rates of the others, for pretrained weights.
-#
-# Early layers of a pretrained network detect edges and textures of any image; training them on a few hundred images
-# takes time and harms them (Howard and Ruder 2018; Bao et al. 2022 for decay by layer).
-
-
-SIDE = 64  # of the image that is passed once to see which layers run
+SIDE = 64  # side in pixels of the image that is passed through the encoder to see which layers run
 
 
 @torch.no_grad()
 def stages(encoder: Encoder) -> dict[int, list[nn.Module]]:
     """Returns the backbone's layers, grouped by the finest stride whose feature map depends on them.
 
-    A layer is a module that directly has parameters or buffers; every parameter belongs to a layer. Layers that are not
+    A layer is a module with parameters or buffers of its own; every parameter belongs to a layer. Layers that are not
     called as modules, such as the network itself with a transformer's position embedding, belong to the finest stride.
     """
     layers = [m for m in encoder.net.modules() if any(True for _ in _own(m))]
     probe = torch.zeros(1, 3, SIDE, SIDE, device=encoder.mean.device)
     modules: dict[int, list[nn.Module]] = {}
     earlier: set[nn.Module] = set()
-    ran: dict[nn.Module, None] = {}  # in order
+    ran: dict[nn.Module, None] = {}  # used as an ordered set
     hooks = [m.register_forward_pre_hook(lambda m, _: ran.setdefault(m)) for m in layers]
     training = encoder.training
-    encoder.eval()  # one pass must leave no trace in running statistics
+    encoder.eval()  # so that the pass does not change running statistics
     for stride in STRIDES:
         ran.clear()
         encoder.maps(probe, (stride,))
@@ -99,11 +94,16 @@ def stages(encoder: Encoder) -> dict[int, list[nn.Module]]:
 
 
 def parameter_groups(encoder: Encoder, frozen: int, rate: float, decay: float) -> list[dict[str, Any]]:
-    """Returns the encoder's trained parameters as optimiser groups, each with its factor `scale` of the learning rate.
+    """Returns the encoder's trained parameters as optimiser groups, each with a learning rate factor `scale`.
 
-    frozen: layers up to the map at this stride are frozen: their parameters no longer require gradients. 0: none.
-    rate: factor of the coarsest stage, where the projection head has 1; each finer stage has `decay` times the factor
-    of the next coarser stage.
+    Early layers of a pretrained network detect edges and textures of any image; training them on a few hundred images
+    takes time and harms them (Howard and Ruder 2018; Bao et al. 2022 for decay by layer).
+
+    Args:
+        encoder: Encoder to train. Frozen parameters no longer require gradients.
+        frozen: Stride up to whose feature map layers are frozen, or 0 to freeze none.
+        rate: Factor for the layers of the coarsest stride. The factor of the projection head is 1.
+        decay: Ratio of the factor of each finer stride to that of the next coarser stride.
     """
     groups = []
     for depth, (stride, layers) in enumerate(reversed(stages(encoder).items())):
@@ -116,7 +116,10 @@ def parameter_groups(encoder: Encoder, frozen: int, rate: float, decay: float) -
 
 
 def still_layers(encoder: Encoder, frozen: int, frozen_norm: bool) -> list[str]:
-    """Returns the names of layers that stay in eval mode: up to stride `frozen`, plus batch norms if `frozen_norm`."""
+    """Returns the names of layers that stay in evaluation mode.
+
+    These are all layers up to the feature map at stride `frozen` and, if `frozen_norm` is set, all batch norms.
+    """
     if not frozen and not frozen_norm:
         return []
     names = {module: name for name, module in encoder.named_modules()}
@@ -130,7 +133,7 @@ def still_layers(encoder: Encoder, frozen: int, frozen_norm: bool) -> list[str]:
 
 
 def train_mode(encoder: Encoder, still: list[str]) -> Encoder:
-    """Puts the encoder in training mode, except the layers named `still`, and returns it."""
+    """Puts the encoder in training mode, except for the layers named in `still`, and returns the encoder."""
     encoder.train()
     for name in still:
         encoder.get_submodule(name).eval()

@@ -1,8 +1,8 @@
-"""The tables and columns in a bundle, derived from the database schema, and the values that each column may hold.
+"""The tables and columns in a bundle, derived from the database schema, and the values that each column may contain.
 
-Every table and every column is exported unless `STAYS` lists it with a reason. The rows of a study are those that
-refer to it, directly or through other tables. On import, each value is checked against its column's SQL type, or
-against `KINDS` if the column is listed there, and each reference is replaced by the new id of the row.
+Every table and column is exported unless `STAYS` lists it with a reason. The rows of a study are the rows that refer to
+the study, directly or through other tables. On import, each value is checked against its column's SQL type, or against
+`KINDS` if the column is listed there, and each reference is replaced by the new id of the row.
 """
 
 from __future__ import annotations
@@ -29,46 +29,46 @@ from core.studio.medmix.presets import checked as checked_preset
 from core.studio.runs import foreign_runs
 from core.studio.trials.options import TrialPlan
 
-STAYS = {  # tables, or columns of tables: why they are not exported
-    "answered": "answers kept for requests that are sent twice",
-    "case_tags": "made by a trigger from the cases",
-    "case_votes": "made by a trigger from the reviews",
+STAYS = {  # tables, or columns of tables, that are not exported, with the reason
+    "answered": "answers stored for requests that are sent twice",
+    "case_tags": "filled by a trigger from the cases",
+    "case_votes": "filled by a trigger from the reviews",
     "cluster_maps.job": "a job of this home",
-    "cluster_projected": "its images may be of other studies",
-    "current_reviews": "made by a trigger from the reviews",
-    "eras*": "what a person asked this home to forget",
-    "events": "travels as the rows of `foreign_events`, sealed, those of other studies as links of the chain alone",
-    "foreign_events": "of other homes; each of them holds its own",
-    "incoming": "files of a folder of this machine",
+    "cluster_projected": "the images may belong to other studies",
+    "current_reviews": "filled by a trigger from the reviews",
+    "eras*": "data that this home was asked to erase",
+    "events": "exported as the rows of `foreign_events`, without the content of events of other studies",
+    "foreign_events": "events of other homes, which store them themselves",
+    "incoming": "files in a folder of this machine",
     "jobs": "work of this machine",
     "matches": "work of this machine",
-    "mask_drafts": "drawings that nobody has saved",
-    "neutral_*": "drawn for readers who sign in here",
+    "mask_drafts": "unsaved drawings",
+    "neutral_*": "drawn at random for readers with an account here",
     "owners": "accounts of this home",
-    "reader_words": "made by a trigger from the reviews",
-    "readers": "accounts, with their passwords",
+    "reader_words": "filled by a trigger from the reviews",
+    "readers": "accounts with passwords",
     "roots": "folders of this machine",
-    "runs.binned": "runs in the bin do not travel",
-    "runs.folder": "a place in this home",
-    "sessions": "who is signed in",
-    "sqlite_*": "SQLite's own",
+    "runs.binned": "runs in the bin are not exported",
+    "runs.folder": "a folder in this home",
+    "sessions": "sessions of readers who are signed in",
+    "sqlite_*": "internal tables of SQLite",
     "step_times": "work of this machine",
-    "studies.binned": "a study comes in outside of the bin",
+    "studies.binned": "an imported study is not in the bin",
     "studies.folder": "a folder of this machine",
-    "tokens": "programs that sign in here",
+    "tokens": "tokens of programs that sign in here",
     "watches": "folders of this machine",
 }
 
 
 class Rejected(Record):
-    """A file that was not imported, or whose header is odd, and why."""
+    """File that was not imported or has an unusual header, and the reason."""
 
     path: Text
     reason: Text
 
 
 class Duplicate(Record):
-    """A training and a test image that show the same or nearly the same picture."""
+    """Pair of a training and a test image with the same or nearly the same content."""
 
     kind: Name
     train: Text
@@ -77,14 +77,14 @@ class Duplicate(Record):
 
 
 class Straddling(Record):
-    """A patient with images in both training and test: the names of these images."""
+    """Names of the images of a patient who has both training and test images."""
 
     train: list[Text]
     test: list[Text]
 
 
 class Report(foreign_runs.Lenient):
-    """The report that was stored when the study was imported; for the fields, see `ImportReport`."""
+    """Report of a study's original import; for the fields, see `ImportReport`."""
 
     study: Name
     accepted: Count
@@ -100,7 +100,7 @@ class Report(foreign_runs.Lenient):
     odd: list[Rejected] = []
 
 
-SETTINGS: dict[str, Any] = {  # of a study, KEY:STUDY; its key for de-identified names and its times are not exported
+SETTINGS: dict[str, Any] = {  # exported settings KEY:STUDY; the key for de-identified names and times are not exported
     "adopted": Name | None, "blind": bool, "import": Report, "kind": Name, "labels": list[Name],
     "tags": list[Name],
 }  # fmt: skip
@@ -110,26 +110,26 @@ LINKS = {
     "case_id": "cases",
     "review_id": "reviews",
     "trial_cases.mask": "lesion_masks",
-}  # references without a declared key
+}  # columns that refer to a table without a declared foreign key
 READERS = ("reader", "by", "made_by")
 TIMES = ("added", "closed", "created", "ended", "frozen", "started", "updated")
-WHICH = {  # rows that no reference leads to
+WHICH = {  # SQL conditions for the rows of a study in tables without references
     "studies": "id = :study",
     "settings": "key IN (" + ", ".join(f"'{name}:' || :study" for name in SETTINGS) + ")",
     "presets": "removed = 0",
 }
-ORDINALS = ("first_review", "last_review")  # the last review before something, possibly of another study
-JSON, MADE = "json", "made"  # a JSON value of a type, or one that a function reads
+ORDINALS = ("first_review", "last_review")  # the last review before a session, possibly in another study
+JSON, MADE = "json", "made"  # a JSON value with a type, or a JSON value that a function converts
 
 
 def stays(name: str) -> bool:
-    """Returns whether a table, or a column as TABLE.COLUMN, is not exported."""
+    """Returns whether a table, or a column given as TABLE.COLUMN, is not exported."""
     return any(fnmatch.fnmatch(name, pattern) for pattern in STAYS)
 
 
 @dataclass(frozen=True)
 class Column:
-    """An exported column. required: it cannot be NULL; refers: the table to whose rows it refers, if any."""
+    """Exported column, whether its values are `required`, and the table to which it `refers`, or None."""
 
     name: str
     type: str
@@ -139,7 +139,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """An exported table. key: its id column, replaced on import, if any; where: SQL condition for rows of :study."""
+    """Exported table: its id column `key`, replaced on import, and the SQL condition for the rows of a study."""
 
     name: str
     key: str | None
@@ -152,7 +152,7 @@ class Table:
 
 
 def tables(store: Store) -> dict[str, Table]:
-    """Returns the exported tables by name, from the database schema, each after the tables that it refers to."""
+    """Returns the exported tables by name, from the database schema, each after the tables to which it refers."""
     names = [row["name"] for row in store.query("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")]
     waiting = {name: _columns(store, name) for name in names if not stays(name)}
     done: dict[str, Table] = {}
@@ -187,7 +187,7 @@ def _columns(store: Store, table: str) -> list[Column]:
 
 
 def _key(store: Store, table: str, columns: tuple[Column, ...]) -> str | None:
-    """Returns the only column of the primary key, unless it refers to another table."""
+    """Returns the only column of the primary key, or None if there are several or it refers to another table."""
     keys = [c["name"] for c in store.query(f'SELECT * FROM pragma_table_info("{table}")') if c["pk"]]
     plain_keys = [c.name for c in columns if c.name in keys and c.refers is None]
     return plain_keys[0] if len(keys) == 1 and plain_keys and table != "settings" else None
@@ -202,16 +202,17 @@ def _rows_of(store: Store, table: str, columns: tuple[Column, ...], done: dict[s
         for c in columns if c.refers and c.refers != table and c.required
     ]  # fmt: skip
     if not conditions:
-        raise ValueError(f"no reference says which rows of {table} are of a study: name them in WHICH, or in STAYS")
+        raise ValueError(f"the rows of {table} do not refer to a study: add the table to WHICH or STAYS")
     binned = store.query(f"SELECT 1 FROM pragma_table_info(\"{table}\") WHERE name = 'binned'")
     return " AND ".join([*conditions, *(["binned IS NULL"] if binned else [])])
 
 
 @dataclass
 class Ids:
-    """Maps ids and names in a bundle to new ones. study, was: new and old id; files: the future folder of its images.
+    """Maps ids and names in a bundle to new ones. `study` and `was` are the new and the old id of the study.
 
-    taken: names of accounts here; a reader in the bundle with one of these names is another person and is renamed.
+    `files` is the future folder of the study's images. `taken` contains the names of accounts in this home; a reader in
+    the bundle with one of these names is another person and is renamed.
     """
 
     study: str
@@ -221,19 +222,19 @@ class Ids:
     taken: set[str]
     new: dict[str, dict[Any, Any]] = field(default_factory=dict)
     reader: dict[str, str] = field(default_factory=dict)
-    sizes: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)  # of new cases
+    sizes: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
 
     def of(self, table: str) -> dict[Any, Any]:
         return self.new.setdefault(table, {})
 
     def name_of(self, reader: str) -> str:
-        """Returns the name under which a reader's work is stored. No account has it, so nobody can sign in with it."""
+        """Returns the name for a reader's work. No account has this name, so nobody can sign in with it."""
         if reader not in self.reader:
             self.reader[reader] = f"{reader[:64]} ({self.study})" if reader in self.taken else reader[:64]
         return self.reader[reader]
 
     def renamed(self, value: Any) -> Any:
-        """Returns a copy of a JSON value in which the ids of runs and cluster maps are replaced by the new ones."""
+        """Returns a copy of a JSON value in which the ids of runs and cluster maps are replaced by the new ids."""
         if isinstance(value, dict):
             return {self.renamed(k): self.renamed(v) for k, v in value.items()}
         if isinstance(value, list):
@@ -243,7 +244,7 @@ class Ids:
         return self.of("runs").get(value) or self.of("cluster_maps").get(value) or value
 
     def before(self, review: int, first: int) -> int:
-        """Returns the largest new id among the reviews with old ids up to `review`; `first` if there is none."""
+        """Returns the largest new id among the reviews with old ids up to `review`, or `first` if there is none."""
         return max((new for old, new in self.of("reviews").items() if old <= review), default=first)
 
 
@@ -263,7 +264,7 @@ def _evaluation(value: Any, row: Row, ids: Ids) -> Any:
 
 
 Extra = Number | bool | None | list[Number] | list[list[Number]] | list[tuple[Integer, Number]]
-KINDS: dict[str, Any] = {  # columns with a stricter type than SQL's: a pydantic type, (JSON, type) or (MADE, function)
+KINDS: dict[str, Any] = {  # columns with a stricter type than in SQL: a type, (JSON, type) or (MADE, function)
     "cases.name": Name,
     "cases.scale": (JSON, tuple[Number, Number]),
     "cases.tags": (JSON, list[Name]),
@@ -281,7 +282,7 @@ KINDS: dict[str, Any] = {  # columns with a stricter type than SQL's: a pydantic
     "runs.name": Name,
     "runs.packages": (JSON, dict[str, Text]),
     "runs.summary": (MADE, lambda value, row, ids: ids.renamed(foreign_runs.summary(value, "a run's summary"))),
-    "settings.value": (MADE, lambda value, row, ids: value),  # by its key, when the row is complete
+    "settings.value": (MADE, lambda value, row, ids: value),  # checked by key once the row is complete
     "studies.config": (JSON, dict[str, Any]),
     "studies.name": Name,
     "trial_cases.truth": Literal["normal", "abnormal"],
@@ -301,12 +302,12 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def stored(table: str, column: Column, value: Any, row: Row, ids: Ids) -> Any:
-    """Checks a value from a bundle and returns it in the form in which it is stored here.
+    """Checks a value from a bundle and returns it in the form in which this database stores it.
 
-    row: the columns of the same row that were already converted. Raises Refused if the column cannot hold the value.
+    `row` contains the converted columns of the same row so far. Raises Refused if the value is invalid for the column.
     """
     if value is None:
-        return None  # the database decides whether that is allowed
+        return None  # the database decides whether NULL is allowed
     name = f"{table}.{column.name}"
     try:
         if column.refers == "studies":
@@ -314,7 +315,7 @@ def stored(table: str, column: Column, value: Any, row: Row, ids: Ids) -> Any:
         if column.refers is not None:
             new = ids.of(column.refers).get(value)
             if new is None and column.required:
-                raise Refused(f"the bundle's {name} refers to nothing in it: {str(value)[:80]!r}")
+                raise Refused(f"the bundle's {name} refers to a row that is not in the bundle: {str(value)[:80]!r}")
             return new
         if name == "cases.path":
             return _path(value, ids)
@@ -344,7 +345,7 @@ def _json(how: str, kind: Any, value: Any, row: Row, ids: Ids) -> str:
 
 
 def _path(value: Any, ids: Ids) -> str:
-    """Returns an image's path in the study's new folder, even if the bundle lacks it, so that no other file is read."""
+    """Returns an image's path in the new folder, even if the image is missing, so that no other file is read."""
     components = parts_of(_adapter(Text).validate_python(value))
     if components[0] != "images" or len(components) != 3:
         raise ValueError

@@ -1,6 +1,6 @@
-"""Cluster maps in a bundle: their coordinates, points and features, with new keys and the new ids of the cases.
+"""Cluster maps in a bundle: coordinates, points and features, with new keys and the new ids of the cases.
 
-Projected images are not exported: they may belong to other studies.
+Projected images are not exported, because they may belong to other studies.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _MAP = ("map.json", "coords.npy")
 _POINTS = ("about.json", "points.npz", "mixed.npy", "mixed_masks.npy")
 _ABOUT = ("config", "run_name", "groups", "size", "epochs", "seconds")
 _SNAPSHOT = re.compile(r"runs/([^/]+)((?:/epochs/\d+)?)")
-_LARGEST = 1 << 30  # bytes of one compressed array file, unpacked
+_LARGEST = 1 << 30  # largest unpacked size of a compressed array file in bytes
 
 
 def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str]]:
-    """Returns ([(file, name in the bundle)] of a study's maps, keys of maps whose files are no longer cached)."""
+    """Returns the files of a study's maps as [(file, name in the bundle)], and the keys of maps without such files."""
     root = store.home.clusters
     files: dict[str, Path] = {}
     missing = []
@@ -44,13 +44,13 @@ def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str
 
 
 def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]], list[str]]:
-    """Adapts unpacked maps to this home; returns ([(staged path, final path)], old keys of maps without files).
+    """Adapts unpacked maps to this home; returns [(staged path, final path)] and the old keys of maps without files.
 
-    Rows of maps without files are deleted again. Raises Refused for arrays that do not form a map of this bundle.
+    The rows of maps without files are deleted again. Raises Refused if the arrays do not form a map of this bundle.
     """
     root, home = staged / "clusters", store.home.clusters
     moves: list[tuple[Path, Path]] = []
-    points: dict[str, tuple[str, int]] = {}  # old key: new key, number of points
+    points: dict[str, tuple[str, int]] = {}  # new key and number of points by old key
     features: dict[str, str] = {}
     missing = []
     for old, new in ids.of("cluster_maps").items():
@@ -86,36 +86,34 @@ def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]]
 
 def _plain(key: Any) -> str:
     if not isinstance(key, str) or not key.isalnum() or len(key) > 64:
-        raise Refused("a map in the bundle has files of unknown names")
+        raise Refused("a map in the bundle has files with invalid names")
     return key
 
 
 def _about(facts: dict, ids: Ids) -> dict:
-    """Returns the known entries of map.json, with the new ids of the run and of its snapshots."""
     known_facts = {name: ids.renamed(facts[name]) for name in _ABOUT}
     for epoch in known_facts["epochs"]:
         where = _SNAPSHOT.fullmatch(epoch["snapshot"])
         if where is None or where[1] not in ids.of("runs") or not isinstance(epoch["epoch"], int):
-            raise Refused("a map in the bundle is of an encoder that is not in it")
+            raise Refused("a map in the bundle uses an encoder that is not in the bundle")
         epoch["snapshot"] = f"runs/{ids.of('runs')[where[1]]}{where[2]}"
     return known_facts | {"run": ids.of("runs")[facts["run"]], "study": ids.study}
 
 
 def _arrays(file: Path) -> dict[str, np.ndarray]:
-    """Reads all arrays of an .npz file. Raises Refused if it unpacks to more than a map needs."""
+    """Reads all arrays of an .npz file. Raises Refused if they are larger than any map needs."""
     with zipfile.ZipFile(file) as packed:
         if sum(i.file_size for i in packed.infolist()) > _LARGEST:
-            raise Refused("a map in the bundle is too large")
+            raise Refused(f"a map in the bundle is too large: at most {_LARGEST:,} bytes are allowed")
     with np.load(file, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}
 
 
 def _adopt_points(folder: Path, ids: Ids) -> int:
-    """Replaces the case ids of a point set by the new ones; returns the number of points."""
     columns = _arrays(folder / "points.npz")
     count = len(columns["case_id"])
     if any(c.shape != (count,) or c.dtype != np.int64 for c in columns.values()):
-        raise Refused("a map's points in the bundle are not columns of whole numbers")
+        raise Refused("the points of a map in the bundle are not columns of whole numbers")
     columns["case_id"] = np.array([ids.of("cases")[int(c)] for c in columns["case_id"]], np.int64)
     np.savez(folder / "points.npz", **columns)  # type: ignore[arg-type]
     facts = json.loads((folder / "about.json").read_text())
@@ -131,14 +129,14 @@ def _adopt_points(folder: Path, ids: Ids) -> int:
         masks = np.load(folder / "mixed_masks.npy", mmap_mode="r", allow_pickle=False)
         side = new_facts["size"]
         if images.shape[1:] != (side, side, 3) or images.dtype != np.uint8 or min(len(images), len(masks)) < mixed:
-            raise Refused("a map's MedMix images in the bundle are not of its size")
+            raise Refused("the MedMix images of a map in the bundle have the wrong size")
     if not np.isin(columns["group"], range(len(new_facts["groups"]))).all():
-        raise Refused("a map's points in the bundle are of unknown classes")
+        raise Refused("the points of a map in the bundle have unknown classes")
     return count
 
 
 def _check_coords(folder: Path, epochs: int, points: int) -> None:
-    """Raises Refused unless the coordinates are float32 (E, N, 2) for E epochs and N points."""
+    """Raises Refused unless the coordinates are float32 `(epochs, points, 2)`."""
     coords = np.load(folder / "coords.npy", mmap_mode="r", allow_pickle=False)
     if coords.shape != (epochs, points, 2) or coords.dtype != np.float32:
         raise Refused("the coordinates of a map in the bundle do not match its points")

@@ -1,4 +1,4 @@
-"""Writes a bundle as a stream (one zip, with a hash of each file), and unpacks a bundle within size limits."""
+"""Writes a bundle as a stream (one zip file, with a hash of each file), and unpacks a bundle within size limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from core.studio.db.store import Store, now
 from core.studio.ingest import burned_in
 from core.studio.runs.foreign_runs import nameless
 
-# A bundle's zip is unpacked into a separate folder, every byte counted and hashed, before any of it is trusted.
+# A bundle is unpacked into a separate folder, with every byte counted and hashed, before any content is trusted.
 
 FORMAT = 3
 ROWS = "rows.sqlite"
@@ -30,33 +30,31 @@ MANIFEST = "manifest.json"
 FOLDERS = ("images", "runs", "clusters")
 SHRINK = (ROWS, ".npy", ".jsonl")  # files that are compressed; images and weights would not shrink
 BLOCK = 1 << 20
-
-
 EVENTS = (*audit.SEALED, "hash")
-NOT_OF_THE_RUN = ("process.json",)  # the process that works on it, on this machine
+NOT_OF_THE_RUN = ("process.json",)  # describes the process that works on the run on this machine
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on unpacking a bundle: its number of files (`entries`), and sizes in bytes."""
+    """Limits on unpacking a bundle: the number of files (`entries`), and sizes in bytes."""
 
     entries: int = 1_000_000
     bytes: int = 1 << 40
-    ratio: int = 20  # unpacked bytes per byte of the zip: images and heat maps are already compressed
-    always: int = 64 << 20  # unpacked bytes that are always allowed
+    ratio: int = 20  # unpacked bytes per byte of the zip file, because images and heat maps are already compressed
+    always: int = 64 << 20  # unpacked bytes that are allowed at any ratio
     manifest: int = 256 << 20
-    spare: int = 1 << 30  # bytes that stay free on the disk
+    spare: int = 1 << 30  # bytes that must stay free on the disk
 
 
 class Packed(Record):
-    """The size and hash of a file in a bundle."""
+    """Size and hash of a file in a bundle."""
 
     bytes: Count
     sha256: Sha256
 
 
 class Manifest(Record):
-    """The contents of a bundle: rows per table, size and hash of each file, and what is missing or has changed."""
+    """Contents of a bundle: rows per table, size and hash of each file, and what is missing or has changed."""
 
     format: Literal[3]
     study: Name
@@ -69,36 +67,36 @@ class Manifest(Record):
 
 
 def manifest_of(bundle: zipfile.ZipFile, limits: Limits) -> Manifest:
-    """Reads the bundle's manifest. Raises Refused if it is too large, incomplete or of another format."""
+    """Reads the manifest of a bundle. Raises Refused if it is too large, incomplete or of another format."""
     with bundle.open(MANIFEST) as file:
         text = file.read(limits.manifest + 1)
     if len(text) > limits.manifest:
-        raise Refused("the bundle's list of contents is larger than any study needs")
+        raise Refused(f"the bundle's list of contents is too large: at most {limits.manifest:,} bytes are read")
     contents = read_json(text, "the bundle's list of contents")
     if not isinstance(contents, dict) or contents.get("format") != FORMAT:
         kind = contents.get("format") if isinstance(contents, dict) else None
-        raise Refused(f"this bundle has format {str(kind)[:20]}; this installation reads {FORMAT}: update it")
+        raise Refused(f"this bundle has format {str(kind)[:20]}, but this version of the studio reads only {FORMAT}")
     manifest: Manifest = read(Manifest, contents, "the bundle's list of contents")
     return manifest
 
 
 def _listed(bundle: zipfile.ZipFile, manifest: Manifest, limits: Limits) -> list[zipfile.ZipInfo]:
-    """Returns the entries to unpack. Raises Refused for names that are unknown, repeated, missing, or too many."""
+    """Returns the entries to unpack. Raises Refused if names are unknown, repeated, missing or too many."""
     entries = [i for i in bundle.infolist() if i.filename != MANIFEST]
     names = [i.filename for i in entries]
     if len(names) > limits.entries:
-        raise Refused(f"the bundle holds {len(names)} files; at most {limits.entries} are unpacked")
+        raise Refused(f"the bundle contains {len(names)} files; at most {limits.entries} are allowed")
     if len(set(names)) != len(names):
-        raise Refused("the bundle holds two files of one name")
+        raise Refused("the bundle contains two files with the same name")
     for name in names:
         components = parts_of(name)
         if name != ROWS and (components[0] not in FOLDERS or len(components) < 3):
-            raise Refused(f"the bundle holds a file that belongs to no study: {name[:200]!r}")
+            raise Refused(f"the bundle contains a file that is not part of a study: {name[:200]!r}")
     differ = set(manifest.files).symmetric_difference(names)
     if differ:
-        raise Refused(f"{min(differ)[:200]!r} is either not in the bundle or not in its list of contents")
+        raise Refused(f"{min(differ)[:200]!r} is missing either in the bundle or in its list of contents")
     if ROWS not in names:
-        raise Refused("the bundle has no rows")
+        raise Refused(f"the bundle does not contain the file {ROWS}")
     return entries
 
 
@@ -109,9 +107,9 @@ def unpack(source: Path, bundle: zipfile.ZipFile, manifest: Manifest, folder: Pa
     free = shutil.disk_usage(folder).free - limits.spare
     claimed = sum(i.file_size for i in entries)
     if claimed > room:
-        raise Refused(f"the bundle would unpack to {claimed:,} bytes; at most {room:,} are unpacked")
+        raise Refused(f"the bundle would unpack to {claimed:,} bytes; at most {room:,} are allowed")
     if claimed > free:
-        raise Refused(f"the bundle needs {claimed:,} bytes on disk; {max(free, 0):,} are to spare")
+        raise Refused(f"the bundle needs {claimed:,} bytes on disk, but only {max(free, 0):,} are free")
     digests: dict[str, str] = {}
     for info in entries:
         target = folder.joinpath(*parts_of(info.filename))
@@ -122,18 +120,16 @@ def unpack(source: Path, bundle: zipfile.ZipFile, manifest: Manifest, folder: Pa
                 room -= len(block)
                 size += len(block)
                 if room < 0 or size > info.file_size:
-                    raise Refused("the bundle unpacks to more than it says")
+                    raise Refused("the bundle unpacks to more bytes than it declares")
                 digest.update(block)
                 out.write(block)
         digests[info.filename] = digest.hexdigest()
         if manifest.files[info.filename].sha256 != digests[info.filename]:
-            raise Refused(f"{info.filename[:200]!r} is not the file that the bundle's list of hashes names")
+            raise Refused(f"{info.filename[:200]!r} does not have the hash in the bundle's list of contents")
     return digests
 
 
 class _Sink(io.RawIOBase):
-    """Collects what the zip writes until it is sent on."""
-
     def __init__(self) -> None:
         self.parts: list[bytes] = []
 
@@ -150,11 +146,11 @@ class _Sink(io.RawIOBase):
 
 
 class BundleWriter:
-    """Exports a study as a zip, in `chunks`; the constructor records the export by user `by` in the audit trail.
+    """Exports a study as a zip file in `chunks`; the constructor records the export by user `by` in the audit trail.
 
-    `missing` is set by the constructor; `rows` and `changed` are complete after the last chunk. missing: {"images":
-    names of cases without a file, "maps": keys of maps whose files are no longer cached}; changed: names of cases whose
-    file differs from the imported one. Raises ValueError for an unknown study.
+    `missing` lists, under "images", the names of cases without a file and, under "maps", the keys of maps without
+    cached files. After the last chunk, `rows` has the numbers of rows by table and `changed` the names of cases whose
+    file differs from the imported file. Raises ValueError if the study is unknown.
     """
 
     def __init__(self, store: Store, study: str, by: str):
@@ -166,7 +162,7 @@ class BundleWriter:
         self.changed: list[str] = []
         self._files: dict[str, dict] = {}
         cases = store.query("SELECT path, name, sha256 FROM cases WHERE study = ? ORDER BY id", [study])
-        self._images = {c["path"]: "" for c in cases}  # path on this machine: name inside the bundle
+        self._images = {c["path"]: "" for c in cases}  # name in the bundle by path on this machine
         for number, path in enumerate(self._images):
             self._images[path] = f"images/{number:06d}/{safe_name(path)}"
         self._cases = {c["path"]: c for c in cases}
@@ -187,7 +183,7 @@ class BundleWriter:
                 yield file, f"runs/{run['id']}/{file.relative_to(root).as_posix()}"
 
     def chunks(self) -> Iterator[bytes]:
-        """Yields the zip in pieces of about 1 MiB; only its rows are temporarily stored on disk."""
+        """Yields the zip file in pieces of about 1 MiB; only the rows are temporarily stored on disk."""
         sink = _Sink()
         with (
             leftovers.folder(self.store.home.cache) as folder,
@@ -234,14 +230,14 @@ class BundleWriter:
     def _write_rows(self, file: Path) -> None:
         db = self.store.db
         out = sqlite3.connect(file)
-        db.conn.execute("BEGIN")  # a consistent state of all tables, while readers continue
+        db.conn.execute("BEGIN")  # reads a consistent state of all tables, while readers continue to work
         try:
             for table in tables(self.store).values():
                 query = f'SELECT {quoted(table.names)} FROM "{table.name}" WHERE {table.where}'
                 selected = db.execute(query, {"study": self.study})
                 rows = (self._without_paths(table.name, dict(zip(table.names, row, strict=True))) for row in selected)
                 self.rows[table.name] = _copy(out, table.name, table.names, rows)
-            # Events of other studies are exported only as links of the chain, without their content.
+            # Events of other studies are exported only as links of the chain of hashes, without content.
             sealed = ", ".join(f"CASE WHEN study IS :study THEN {c} END" for c in EVENTS[1:-2])
             query = f"SELECT id, {sealed}, previous, hash FROM events ORDER BY id"
             self.rows["events"] = _copy(out, "events", list(EVENTS), db.execute(query, {"study": self.study}))
@@ -251,7 +247,7 @@ class BundleWriter:
         out.close()
 
     def _without_paths(self, table: str, row: dict[str, Any]) -> tuple[Any, ...]:
-        """Returns a row with the names of files inside the bundle instead of this machine's paths."""
+        """Returns a row in which paths on this machine are replaced by names of files in the bundle."""
         if table == "cases":
             row["path"] = self._images[row["path"]]
         elif table == "runs":
@@ -270,7 +266,7 @@ def _copy(out: sqlite3.Connection, table: str, columns: list[str], rows: Iterabl
 
 
 def export_bundle(store: Store, study: str, target: Path, by: str) -> dict:
-    """Writes a study to a zip; returns {"file", "bytes", "rows": {table: n}, "burned_in", "missing", "changed"}."""
+    """Writes a study to a zip file; returns {"file", "bytes", "rows", "burned_in", "missing", "changed"}."""
     target = Path(target)
     writer = BundleWriter(store, study, by)
     with replacing(target) as draft, draft.open("wb") as out:

@@ -1,4 +1,4 @@
-"""Imports a bundle as a new study: rows get new ids, and its audit trail is stored separately from this home's."""
+"""Imports a bundle as a new study: rows get new ids, and the audit trail is stored separately from this home's."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ from core.studio.ingest.studies import slug
 from core.studio.review.people import list_readers
 from core.studio.runs import foreign_runs, marks
 
-# A bundle's rows: read from a stranger's database file, checked value by value, given new ids and stored.
-
+# The rows of a bundle are read from an untrusted database file, checked value by value, given new ids and stored.
 _PLAIN = re.compile(r'CREATE TABLE "?\w+"? \(("\w+"(, "\w+")*)\)')  # excludes views, virtual and computed columns
 _METHOD = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 _UNFINISHED = ("new", "queued", "running")
 
 
 def read_rows(file: Path, table: str, columns: Iterable[str]) -> Iterator[Row]:
-    """Yields the rows of a table in a bundle's database; none if it is missing. Raises Refused for a view or damage."""
+    """Yields the rows of a table in a bundle's database, if it exists. Raises Refused for a view or a damaged file."""
     source = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     try:
         source.row_factory = sqlite3.Row
@@ -42,11 +41,11 @@ def read_rows(file: Path, table: str, columns: Iterable[str]) -> Iterator[Row]:
         if declared is None:
             return
         if declared["type"] != "table" or not _PLAIN.fullmatch(declared["sql"] or ""):
-            raise Refused(f"the bundle's {table} is no plain table")
+            raise Refused(f"the bundle's {table} is not a plain table")
         existing = {d[1] for d in source.execute(f'PRAGMA table_info("{table}")')}
         listed = [column for column in columns if column in existing]
         if not listed:
-            raise Refused(f"the bundle's {table} has none of its columns")
+            raise Refused(f"the bundle's {table} has none of the required columns")
         order = "parent IS NOT NULL, created" if table == "runs" else "id" if "id" in listed else "rowid"
         for row in source.execute(f'SELECT {quoted(listed)} FROM "{table}" ORDER BY {order}'):
             yield dict(row)
@@ -59,11 +58,11 @@ def read_rows(file: Path, table: str, columns: Iterable[str]) -> Iterator[Row]:
 def store_rows(store: Store, file: Path, ids: Ids) -> dict[str, int]:
     """Stores all tables of a bundle in the caller's transaction; returns {table: number of rows}.
 
-    Raises Refused for a value that its column cannot hold, or a reference to a row that is not in the bundle.
+    Raises Refused if a value is invalid for its column or refers to a row that is not in the bundle.
     """
     counts = {}
     last = store.first("SELECT coalesce(max(id), 0) AS id FROM reviews")["id"]
-    learnt: dict[str, Any] = {}  # the runs' descriptions of their marks, whose ids are known later
+    learnt: dict[str, Any] = {}  # annotations that runs were trained on; their new ids are known later
     for name, table in tables(store).items():
         counts[name] = 0
         for source in read_rows(file, name, table.names):
@@ -81,14 +80,14 @@ def store_rows(store: Store, file: Path, ids: Ids) -> dict[str, int]:
             counts[name] += 1
             if table.key:
                 if not isinstance(old, (int, str)) or old in ids.of(name):
-                    raise Refused(f"two rows of the bundle's {name} have one number")
+                    raise Refused(f"two rows of the bundle's {name} have the same id")
                 ids.of(name)[old] = row.get(table.key, number)
             if name == "cases":
                 ids.sizes[number or 0] = (row.get("width"), row.get("height"))
             if name == "runs" and isinstance(config := json.loads(source["config"]), dict) and config.get("marks"):
                 learnt[row["id"]] = config["marks"]
         if name == "studies" and counts[name] != 1:
-            raise Refused("a bundle holds one study")
+            raise Refused("a bundle must contain exactly one study")
     for run, run_marks in learnt.items():
         _learnt(store, run, run_marks, ids)
     return counts
@@ -101,7 +100,7 @@ def _complete(store: Store, table: Table, row: Row, ids: Ids, last: int, old: An
         row["id"] = ids.study
     elif name == "runs":
         if not _METHOD.fullmatch(row["method"]):
-            raise Refused(f"the bundle has a run of an unknown kind: {row['method'][:40]!r}")
+            raise Refused(f"the bundle contains a run with an unknown method: {row['method'][:40]!r}")
         row["id"] = f"{row['method']}-{secrets.token_hex(4)}"
         row["folder"] = f"runs/{row['id']}"
         row["status"] = "interrupted" if row["status"] in _UNFINISHED else row["status"]
@@ -110,7 +109,7 @@ def _complete(store: Store, table: Table, row: Row, ids: Ids, last: int, old: An
     elif name in ("lesion_masks", "case_marks"):
         png = row.get("png" if name == "lesion_masks" else "normal")
         if png is not None and (png[:8] != b"\x89PNG\r\n\x1a\n" or _png_size(png) != ids.sizes[row["case_id"]]):
-            raise Refused("a lesion mask in the bundle is not of its image's size")
+            raise Refused("a lesion mask in the bundle does not have the size of its image")
     elif name == "readings" and row.get("map") is not None:
         foreign_runs.check_map(row)
     elif name == "reading_sessions":
@@ -127,14 +126,14 @@ def _complete(store: Store, table: Table, row: Row, ids: Ids, last: int, old: An
         value = foreign_runs.kept(value) | {"study": ids.study} if isinstance(value, Record) else ids.renamed(value)
         row |= {"key": f"{key}:{ids.study}", "value": json.dumps(value)}
     elif name == "evaluations" and row.get("run") is None:
-        return json.loads(row["row"])["run"] is None  # else of a run that did not come along
+        return json.loads(row["row"])["run"] is None  # otherwise the evaluated run was not exported
     elif name == "presets":
         return _preset(store, row, ids)
     return True
 
 
 def _preset(store: Store, row: Row, ids: Ids) -> bool:
-    """Renames a preset if its name is in use here. Returns whether it is new here."""
+    """Renames a preset if its name is in use here; returns whether the preset is new here."""
     here = store.query("SELECT * FROM presets WHERE name = ?", [row["name"]])
     if any(
         (preset["strong"], json.loads(preset["config"])) == (row["strong"], json.loads(row["config"]))
@@ -149,11 +148,11 @@ def _preset(store: Store, row: Row, ids: Ids) -> bool:
 
 
 def _learnt(store: Store, run: str, value: Any, ids: Ids) -> None:
-    """Stores a run's training marks, and the cases pictured in its comparison, under the new ids of cases and masks.
+    """Stores the annotations on which a run was trained, and renumbers the cases shown in the run's comparison.
 
-    The training marks are stored only if the bundle contains all of their cases and masks.
+    The annotations are stored only if the bundle contains all of their cases and masks.
     """
-    had: foreign_runs.Marks = read(foreign_runs.Marks, value, "the marks of a run in the bundle")
+    old: foreign_runs.Marks = read(foreign_runs.Marks, value, "the marks of a run in the bundle")
     case, mask = ids.of("cases"), ids.of("lesion_masks")
     row = store.first("SELECT config, summary FROM runs WHERE id = ?", [run])
     summary = json.loads(row["summary"])
@@ -162,20 +161,20 @@ def _learnt(store: Store, run: str, value: Any, ids: Ids) -> None:
         figures["pictured"] = [case[number] for number in figures.get("pictured", []) if number in case]
         store.db.execute("UPDATE runs SET summary = ? WHERE id = ?", [json.dumps(summary), run])
     try:
-        now: dict[str, Any] = {
-            "masks": [mask[number] for number in had.masks],
-            "cases": [case[number] for number in had.cases],
-            "reader": had.reader and ids.name_of(had.reader),
-            "others": {str(case[int(of)]): [mask[number] for number in more] for of, more in had.others.items()},
-            "unfinished": [case[number] for number in had.unfinished],
-            "places": {str(case[int(of)]): png for of, png in had.places.items()},
-            "normals": [case[number] for number in had.normals],
-            "kinds": {label: [mask[number] for number in of] for label, of in had.kinds.items()},
+        new: dict[str, Any] = {
+            "masks": [mask[number] for number in old.masks],
+            "cases": [case[number] for number in old.cases],
+            "reader": old.reader and ids.name_of(old.reader),
+            "others": {str(case[int(of)]): [mask[number] for number in more] for of, more in old.others.items()},
+            "unfinished": [case[number] for number in old.unfinished],
+            "places": {str(case[int(of)]): png for of, png in old.places.items()},
+            "normals": [case[number] for number in old.normals],
+            "kinds": {label: [mask[number] for number in of] for label, of in old.kinds.items()},
         }
     except (KeyError, ValueError):
         return  # the run is kept, but cannot be repeated exactly
-    now["sha256"] = marks.fingerprint(store, now)
-    config = {**json.loads(row["config"]), "marks": now}
+    new["sha256"] = marks.fingerprint(store, new)
+    config = {**json.loads(row["config"]), "marks": new}
     store.db.execute("UPDATE runs SET config = ? WHERE id = ?", [json.dumps(config), run])
 
 
@@ -183,11 +182,8 @@ def _png_size(png: bytes) -> tuple[int, int]:
     return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
 
 
-# Audit trails from bundles are stored separately from this home's trail, and checked by their own chains.
-
-
 class Event(Record):
-    """An audit event of another home; for events of other studies, only id, previous and hash are set."""
+    """Audit event of another home; events of other studies have only `id`, `previous` and `hash`."""
 
     id: Count
     at: Text | None
@@ -204,7 +200,7 @@ class Event(Record):
 
 
 def keep_events(store: Store, rows: Iterable[Row], bundle: str) -> int:
-    """Stores audit events, with their original ids, under the name of their bundle; returns the number of events."""
+    """Stores audit events with their original ids under the name of their bundle; returns the number of events."""
     count = 0
     names = ", ".join(("bundle", *EVENTS))
     statement = f"INSERT INTO foreign_events ({names}) VALUES ({', '.join('?' * (1 + len(EVENTS)))})"
@@ -217,7 +213,7 @@ def keep_events(store: Store, rows: Iterable[Row], bundle: str) -> int:
 
 
 def verify_foreign(store: Store) -> list[str]:
-    """Returns a sentence for each error in imported audit trails: broken links, wrong hashes of events with content."""
+    """Returns a sentence for each broken link of imported audit trails, and for each event with a wrong hash."""
     problems: list[str] = []
     last: dict[str, str] = {}
     for row in store.db.query("SELECT * FROM foreign_events ORDER BY bundle, id"):
@@ -230,19 +226,19 @@ def verify_foreign(store: Store) -> list[str]:
     return problems
 
 
-# Import: the bundle is unpacked and checked in a separate folder, stored in one transaction, then moved into place.
+# A bundle is unpacked and checked in a separate folder, stored in one transaction, then moved into place.
 
 
 def import_bundle(store: Store, source: Path, by: str, limits: Limits | None = None) -> dict:
     """Imports the study of a bundle into this home, entirely or not at all.
 
-    Returns {"study", "rows": {table: n}, "readers": {name: name here}, "missing", "changed"}. missing: {"images": names
-    of cases without an image, "maps": keys of maps without files}; changed: names of cases whose image differs from the
-    imported one. Raises Refused, and changes nothing, if the study is already here, or if the file is damaged,
-    too large, or has content that is not part of a bundle.
+    Returns {"study", "rows": {table: number}, "readers": {name: new name}, "missing", "changed"}: `missing` has the
+    names of cases without an image under "images" and the keys of maps without files under "maps", `changed` the names
+    of cases whose image differs from the originally imported image. Raises Refused, and changes nothing, if the study
+    already exists or the file is damaged, too large or has content that is not part of a bundle.
     """
     source = Path(source)
-    DETECTORS.names()  # imports torch, for which other writers would wait below
+    DETECTORS.names()  # imports torch here, because other writers would wait for the import below
     limits = limits or Limits()
     with leftovers.folder(store.home.path, "bundle-") as staged, refusing(source.name):
         with zipfile.ZipFile(source) as bundle:
@@ -255,9 +251,9 @@ def _study_of(store: Store, name: str) -> str:
     try:
         study = slug(name)
     except ValueError:
-        raise Refused("the bundle's study has no name") from None
+        raise Refused("the study in the bundle has no valid name") from None
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) or (store.home.files / study).exists():
-        raise Refused(f"there is already a study {study!r} here")
+        raise Refused(f"there is already a study {study!r} here: delete it first")
     return study
 
 
@@ -285,7 +281,7 @@ def _store(store: Store, staged: Path, manifest: Manifest, digests: dict[str, st
             }
             audit.record(store, by, "import", study=study, after=record)
             if (staged / "images").is_dir():
-                leftovers.hold(staged / "images")  # it is moved before others can see the study's row
+                leftovers.hold(staged / "images")  # moved before others can see the study's row
                 moves.append((staged / "images", files))
             moves += _runs(store, staged, ids)
             _move(moves, moved)
@@ -299,7 +295,6 @@ def _store(store: Store, staged: Path, manifest: Manifest, digests: dict[str, st
 
 
 def _report(store: Store, study: str, digests: dict[str, str], files: Path) -> dict:
-    """Lists the cases without an image, and those whose image differs from the one imported originally."""
     gone, changed = [], []
     for case in store.query("SELECT name, path, sha256 FROM cases WHERE study = ? ORDER BY id", [study]):
         digest = digests.get(f"images/{Path(case['path']).relative_to(files).as_posix()}")
@@ -311,12 +306,12 @@ def _report(store: Store, study: str, digests: dict[str, str], files: Path) -> d
 
 
 def _runs(store: Store, staged: Path, ids: Ids) -> list[tuple[Path, Path]]:
-    """Returns (from, to) for each run folder to move. Raises Refused for a folder of a run not in the bundle's rows."""
+    """Returns (from, to) for each run folder to move. Raises Refused if a folder's run is not in the bundle's rows."""
     root = staged / "runs"
     folders = sorted(root.iterdir()) if root.is_dir() else []
     unknown = [f.name for f in folders if f.name not in ids.of("runs")]
     if unknown:
-        raise Refused(f"the bundle holds files of a run that it does not list: {unknown[0][:80]!r}")
+        raise Refused(f"the bundle contains files of an unlisted run: {unknown[0][:80]!r}")
     for folder in folders:
         for name in NOT_OF_THE_RUN:
             (folder / name).unlink(missing_ok=True)
@@ -328,10 +323,9 @@ def _runs(store: Store, staged: Path, ids: Ids) -> list[tuple[Path, Path]]:
 
 
 def _move(moves: list[tuple[Path, Path]], moved: list[Path]) -> None:
-    """Moves files into place, on the same disk. Nothing is overwritten: every target is new."""
     for source, target in moves:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
-            raise Refused(f"there is already a {target.name} here")
+            raise Refused(f"{target.name} already exists here")
         source.rename(target)
         moved.append(target)

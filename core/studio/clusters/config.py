@@ -1,4 +1,4 @@
-"""Options of a map (points, features and method), which are stored with every map."""
+"""Options of a map (images, features and method), which are stored with every map."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FEATURES = {
 
 @dataclass(frozen=True)
 class PointsConfig(Config):
-    """The maximum number of images of each kind; `seed` draws the same images for all epochs and maps of a study."""
+    """Maximum number of images of each kind on a map. The same `seed` draws the same images for all maps of a study."""
 
-    train: int = option(300, "Normal training images.", low=0)
-    holdout: int = option(300, "Held-out normals.", low=0)
-    mixed: int = option(300, "MedMix versions per class A_1 to A_k.", low=0)
-    mix_of: str = option("all", "Normal images for the MedMix versions.", choices=("holdout", "train", "all"))
+    train: int = option(300, "Number of normal training images.", low=0)
+    holdout: int = option(300, "Number of held-out normal images.", low=0)
+    mixed: int = option(300, "Number of MedMix images per class A_1 to A_k.", low=0)
+    mix_of: str = option("all", "Normal images from which MedMix images are made.", choices=("holdout", "train", "all"))
     test_normal: int = option(300, low=0)
     abnormal: int = option(300, low=0)
     seed: int = 0
@@ -33,16 +33,16 @@ class MapConfig(Config):
 
     method: str = option("tsne", choices=tuple(METHODS))
     feature: str = option("centred", choices=tuple(FEATURES))
-    epochs: tuple[int, ...] = ()  # epochs of the snapshots, in order; () for the last one
+    epochs: tuple[int, ...] = ()  # epochs of the saved encoders, in order; () for the last epoch
     seed: int = 0
     perplexity: float = option(30.0, "Perplexity of t-SNE.", low=1)
-    iterations: int = option(750, "Iterations of t-SNE.", low=250)
+    iterations: int = option(750, "Number of iterations of t-SNE.", low=250)
     neighbours: int = option(15, "Number of neighbours in UMAP.", low=2)
-    min_dist: float = option(0.1, "Minimum distance in UMAP.", low=0, below=1)
-    align: bool = True  # whether each epoch's map starts from the previous one and is aligned by Procrustes
+    min_dist: float = option(0.1, "Minimum distance between points in UMAP.", low=0, below=1)
+    align: bool = True  # whether each map starts from the previous epoch's map and is aligned with it
     points: PointsConfig = field(default_factory=PointsConfig)
 
     @property
     def encoded(self) -> str:
-        """The features that the encoder computes for `feature`: centred features are computed from projected ones."""
+        """Features that the encoder computes; the option `centred` is computed from projected features."""
         return "projected" if self.feature == "centred" else self.feature

@@ -1,7 +1,7 @@
 """Data on the points of a map: pictures, colours, neighbours, and a table of all points.
 
-Colours are read from the database at each request, because scores, decisions and tags may change. The table has a row
-per point and epoch, as CSV or Parquet.
+Colours are read from the database at each request, because scores, decisions and tags may change. The table has one row
+per point and epoch and is saved as CSV or Parquet.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _open: dict[tuple, Rows] = {}
 
 
 def check(m: Map, point: int) -> int:
-    """Returns `point` if the map has it. Raises ValueError otherwise."""
+    """Returns the index `point` if the map has this point. Raises ValueError otherwise."""
     if not 0 <= point < len(m.points):
         raise ValueError(f"this map has points 0 to {len(m.points) - 1}, not {point}")
     return point
 
 
 def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
-    """Returns a point's thumbnail, uint8 (H, W, 3) RGB, in its case's aspect ratio, the longer side `side` pixels."""
+    """Returns a point's thumbnail, uint8 (H, W, 3) RGB, in its case's aspect ratio, at most `side` pixels a side."""
     check(m, point)
     mixed = int(m.points.mixed[point])
     image = m.points.mixed_images()[mixed] if mixed >= 0 else _arrays(store, m)[int(m.points.row[point])]
@@ -62,7 +62,8 @@ def _aspect(store: Store, m: Map, point: int) -> float:
 def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
     """Returns a point's picture, uint8 (H, W, 3) RGB: the case's image, or its MedMix version.
 
-    It has the case's aspect ratio and at most `side` pixels per side. Raises ValueError if the case no longer exists.
+    The picture has the case's aspect ratio and at most `side` pixels per side. Raises ValueError if the case no longer
+    exists.
     """
     check(m, point)
     mixed = int(m.points.mixed[point])
@@ -77,7 +78,7 @@ def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
 
 
 def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
-    """Returns the outlines of a point's lesions (pasted, or from the case's mask): rings of [x, y] from 0 to 1."""
+    """Returns the outlines of the lesions in a point's image, as rings of coordinates [x, y] from 0 to 1."""
     check(m, point)
     mixed = int(m.points.mixed[point])
     mask = m.points.mixed_mask(mixed) if mixed >= 0 else _mask(store, m.about["study"], int(m.points.case_id[point]))
@@ -89,10 +90,11 @@ def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
 
 
 def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndarray:
-    """Returns a case's heat map by run `fit` in colours: uint8 (side, side, 4) RGBA, to be stretched over the picture.
+    """Returns the heat map of a point's case by run `fit` as a coloured overlay, uint8 (side, side, 4) RGBA.
 
-    The scale is the same for all images of the run and comes from held-out normals. Normal regions are transparent, and
-    regions that are not judged are hatched in grey. Raises ValueError if the run has no heat map of this point.
+    The colour scale is the same for all images of the run and comes from held-out normal images. Normal regions are
+    transparent, and regions that are not judged are hatched in grey. Raises ValueError if the run has no heat map of
+    the case.
     """
     check(m, point)
     case_id = int(m.points.case_id[point])
@@ -116,7 +118,7 @@ def _mask(store: Store, study: str, case_id: int) -> np.ndarray | None:
 
 
 def _arrays(store: Store, m: Map) -> Rows:
-    """Opens the study's images at the map's size as a memory map, which is cached for the last map."""
+    """Opens the study's images at the map's image size as a memory map; the last one is cached."""
     key = (str(store.home.path), m.about["study"], m.about["points_key"])
     if key not in _open:
         _open.clear()
@@ -128,10 +130,10 @@ NONE = "\u2013"
 
 
 def fits(store: Store, m: Map) -> list[dict]:
-    """Lists the detector runs whose scores can colour the map, best first: [{"id", "name", "method", "parent"}].
+    """Lists the detector runs whose scores can colour the map: [{"id", "name", "method", "parent"}].
 
-    Runs on the map's encoder come first; among these and among the others, runs are ordered by their detector (the
-    default one first), then newest first.
+    Runs on the map's encoder come first. Both groups are ordered by detector (default detector first), then newest
+    first.
     """
     fit_runs = [r for r in runs.list_runs(store, m.about["study"], "fit") if _has_readings(store, r["id"])]
     fit_runs.sort(key=lambda r: (r["parent"] == m.about["run"], -preference(r["method"]), r["created"]), reverse=True)
@@ -145,8 +147,9 @@ def _has_readings(store: Store, run: str) -> bool:
 def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
     """Returns the columns by which the map can be coloured, each with a value for every point.
 
-    Returns {"name", "title", "names", "codes"} for categories, {"name", "title", "values"} for numbers (None: unknown).
-    Scores, decisions and tags of MedMix versions are unknown. fit: the run whose scores are included, if any.
+    A column of categories is {"name", "title", "names", "codes": indices into names}; a column of numbers is {"name",
+    "title", "values"}, with None for unknown. Scores, decisions and tags of MedMix images are unknown. Scores are
+    included only if a run `fit` is given.
     """
     points = m.points
     query = (
@@ -208,9 +211,9 @@ def _ids(points) -> str:
 
 
 def pseudo(m: Map) -> dict:
-    """Builds the column of the pre-training classes A_0 to A_k; test images have none of them.
+    """Builds the column of the pre-training classes; test images belong to none of these classes.
 
-    A_0 are the training images and the held-out normals.
+    A_0 contains the training images and the held-out normal images, and A_n the MedMix images with n pasted lesions.
     """
     classes = m.points.classes()
     names = ["A\u2080, normal"] + [group_name(n) for n in range(1, max(classes.max(), 0) + 1)]
@@ -219,7 +222,7 @@ def pseudo(m: Map) -> dict:
 
 
 def category(name: str, title: str, values: list[str]) -> dict:
-    """Builds a column of categories: codes are indices into the sorted names, of which NONE (unknown) is the last."""
+    """Builds a column of categories, whose codes are indices into the sorted names; NONE (unknown) is the last name."""
     names = sorted(set(values), key=lambda v: (v == NONE, v))
     code = {v: i for i, v in enumerate(names)}
     return {"name": name, "title": title, "names": names, "codes": [code[v] for v in values]}
@@ -286,7 +289,7 @@ def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
 
 
 def reading(store: Store, case_id: int, fit: str | None) -> dict | None:
-    """Returns a case's scores by run `fit`, without the heat map; None if `fit` is empty or has not scored the case."""
+    """Returns a case's scores by run `fit`, without the heat map, or None if the run has not scored the case."""
     if not fit:
         return None
     return store.one(
@@ -297,10 +300,13 @@ def reading(store: Store, case_id: int, fit: str | None) -> dict | None:
 
 
 def features(store: Store, m: Map, epoch: int = -1) -> np.ndarray:
-    """Loads the features mapped at epoch index `epoch`, float32 (N, D). Raises NotFound if the cache was cleared."""
+    """Loads the points' features at epoch index `epoch`, float32 (N, D).
+
+    Raises ValueError if the index is out of range, and NotFound if the features were cleared from the cache.
+    """
     count = len(m.about["epochs"])
     if not -count <= epoch < count:
-        raise ValueError(f"this map has {count} epochs; index {epoch} is none of them")
+        raise ValueError(f"epoch index {epoch} is out of range: this map has {count} epochs")
     facts = m.about["epochs"][epoch]
     if _last.get("key") != (key := (str(store.home.path), m.key, facts["epoch"])):
         stored = kept_features(store.home, facts["features_key"])
@@ -311,11 +317,11 @@ def features(store: Store, m: Map, epoch: int = -1) -> np.ndarray:
     return _last["features"]
 
 
-_last: dict = {}  # features of the last map and epoch, as neighbours of several points are requested in turn
+_last: dict = {}  # features of the last map and epoch, because requests for several points follow each other
 
 
 def neighbours(store: Store, m: Map, point: int, epoch: int = -1, k: int = 10) -> list[dict]:
-    """Returns the k nearest points in feature space, nearest first: [{"point", "distance": Euclidean}]."""
+    """Returns the k nearest points in feature space, nearest first: [{"point", "distance": Euclidean distance}]."""
     check(m, point)
     index, distance = nearest(features(store, m, epoch), point, k)
     return [{"point": int(i), "distance": float(d)} for i, d in zip(index, distance, strict=True)]
@@ -325,9 +331,9 @@ TABLE_FORMATS = ("csv", "parquet")
 
 
 def table(store: Store, m: Map, names: Names, fit: str | None = None) -> dict[str, list]:
-    """Builds the table of all points: {column: E x N values}, ordered by epoch.
+    """Builds the table of all points at all epochs, ordered by epoch: {column: list of values}.
 
-    Columns are epoch, point, x, y, case_id, case, pasted_lesions, then those of `columns`.
+    The columns are epoch, point, x, y, case_id, case and pasted_lesions, followed by the result of `columns`.
     """
     count, epochs = len(m.points), [e["epoch"] for e in m.about["epochs"]]
     rows = store.query("SELECT id, name FROM cases WHERE study = ?", [m.about["study"]])
@@ -350,7 +356,7 @@ def table(store: Store, m: Map, names: Names, fit: str | None = None) -> dict[st
 
 
 def add_projected(out: dict[str, list], m: Map, projected: list[Projected]) -> None:
-    """Adds projected images to the table `out`, and columns `placed` (title of the set) and `far` (out of support)."""
+    """Adds projected images to a table, with the columns `placed` (title of the images) and `far` (out of support)."""
     rows = len(out["epoch"])
     out["placed"], out["far"] = [None] * rows, [None] * rows
     first = len(m.points)
@@ -369,9 +375,9 @@ def add_projected(out: dict[str, list], m: Map, projected: list[Projected]) -> N
 def write(
     store: Store, m: Map, format: str, names: Names, fit: str | None = None, projected: list[Projected] | None = None
 ) -> bytes:
-    """Returns the table of points, and of `projected` images, as the bytes of a file. format: one of TABLE_FORMATS."""
+    """Returns the table of points and `projected` images as the bytes of a file. `format` is one of TABLE_FORMATS."""
     if format not in TABLE_FORMATS:
-        raise ValueError(f"a table is saved as {', '.join(TABLE_FORMATS)}, not {format!r}")
+        raise ValueError(f"the format of a table must be {' or '.join(TABLE_FORMATS)}, not {format!r}")
     columns = table(store, m, names, fit)
     if projected:
         add_projected(columns, m, projected)

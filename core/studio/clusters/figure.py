@@ -1,6 +1,6 @@
-"""Draws a map as a figure for a paper: one panel per epoch with metrics below, on white; SVG or PDF (vector text), PNG.
+"""Draws a map as a figure for a paper: one panel per epoch with metrics below it, on white; as SVG, PDF or PNG.
 
-The same map always gives the same bytes, because the file has no dates or random names.
+The same map always gives the same bytes, because the file contains no dates or random names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.studio.db.store import Store
 from core.studio.runs.records import get_run
 
 FORMATS = ("svg", "pdf", "png")
-COLOURS = {  # darker than on the page, as the background is white
+COLOURS = {  # darker than on the page, because the background is white
     "Normal, training": "#2a6fb5",
     "Normal, held out": "#7fb2e5",
     "Normal, test": "#1d9a7c",
@@ -31,7 +31,7 @@ PSEUDO = ["#e3bb2d", "#e58a1f", "#b9541f", "#8f3a3a", "#8a3f7a", "#5f47a0", "#4a
 OTHERS = ["#2a6fb5", "#e58a1f", "#1d9a7c", "#b8489a", "#8a8d1f", "#b9541f", "#5f47a0", "#7b8794"]
 
 
-NUMBERS = (  # shown below each panel; they are measured in feature space, because a map alone proves nothing
+NUMBERS = (  # metrics below each panel, measured in feature space, because a map alone proves nothing
     ("silhouette", "silhouette"),
     ("davies_bouldin", "Davies-Bouldin"),
     ("knn_purity", "k-NN purity"),
@@ -50,18 +50,22 @@ def draw(
     objective: str = "",
     projected: list[Projected] | None = None,
 ) -> bytes:
-    """Draws the figure and returns the bytes of its file.
+    """Draws the figure of a map; returns the bytes of its file.
 
-    epochs: numbers of the epochs to show, None for all. column: a categorical column of `explore.columns` for the
-    colours, None for the class. groups: names of the classes to show, None for all. objective: name of the pre-training
-    in titles. projected: projected images to add. Raises ValueError for an unknown format, epoch or class.
+    epochs: Numbers of the epochs to show, or None for all.
+    column: Categories of `explore.columns` that give the colours, or None for the class.
+    groups: Names of the classes to show, or None for all.
+    objective: Name of the pre-training method in titles.
+    projected: Projected images to show as well.
+
+    Raises ValueError for an unknown format, epoch or class.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     if format not in FORMATS:
-        raise ValueError(f"a figure is saved as {', '.join(FORMATS)}, not {format!r}")
+        raise ValueError(f"the format of a figure must be {', '.join(FORMATS)}, not {format!r}")
     entries = {e["epoch"]: (i, e) for i, e in enumerate(m.about["epochs"])}
     chosen = list(entries) if epochs is None else epochs
     missing = [e for e in chosen if e not in entries]
@@ -69,7 +73,7 @@ def draw(
         raise ValueError(f"this map has no epoch {missing[0]}; it has: {', '.join(map(str, entries))}")
     names, codes = (column["names"], np.asarray(column["codes"])) if column else (m.about["groups"], m.points.group)
     is_shown = np.isin(m.points.group, [m.about["groups"].index(g) for g in _known(groups, m.about["groups"])])
-    if column and column["name"] == "pseudo" and NONE in names:  # test images belong to none of these classes
+    if column and column["name"] == "pseudo" and NONE in names:  # test images have no such class
         is_shown &= codes != names.index(NONE)
     per_row = min(len(chosen), 4)
     rows = -(-len(chosen) // per_row)
@@ -106,7 +110,7 @@ def draw(
 
 
 def objective(store: Store, m: Map) -> str:
-    """Returns the title of the pre-training of the map's encoder, such as "PMSACL"."""
+    """Returns the title of the pre-training method of the map's encoder, such as "PMSACL"."""
     return OBJECTIVES.title(get_run(store, m.about["run"])["method"]).removesuffix(" (global)")
 
 
@@ -143,7 +147,7 @@ def _panel(axis, coords: np.ndarray, codes: np.ndarray, names: list[str]) -> Non
 
 
 def _mean(axis, here: np.ndarray, colour: str) -> None:
-    """Draws a cross at the mean of a class's points on the map, and a ring at their root mean square distance."""
+    """Draws a cross at the mean of a class's points, and a ring at their root mean square distance from the mean."""
     from matplotlib.patches import Circle
 
     mean = here.mean(0)
@@ -154,7 +158,7 @@ def _mean(axis, here: np.ndarray, colour: str) -> None:
 
 
 def _centres(axis, centres: list | None) -> None:
-    """Draws the frozen centres c_n as diamonds, with labels unless they are all at the same position."""
+    """Draws the frozen class centres as diamonds."""
     spots = np.asarray(centres or np.zeros((0, 2)))
     if not len(spots):
         return
@@ -168,7 +172,7 @@ def _new(axis, new: Projected, index: int) -> None:
 
 
 def _numbers(axis, facts: dict) -> None:
-    """Writes the metrics in two columns below the panel, preferably those of the pseudo classes."""
+    """Writes the metrics in two columns below a panel, preferably the metrics of the pre-training classes."""
     numbers: dict = facts["numbers"].get("classes") or next(iter(facts["numbers"].values()), {})
     numbers = {**numbers, "trustworthiness": facts["trustworthiness"]}
     entries = [(name, numbers[key]) for key, name in NUMBERS if numbers.get(key) is not None]

@@ -1,6 +1,6 @@
 """The maps of a home (one per combination of inputs, listed in the database), and actions on selected points.
 
-The cases of selected points can be tagged or put on a reader's worklist; views of a map can be saved.
+The cases of selected points can be tagged or put on a reader's worklist, and views of a map can be saved.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSION = 2  # increase it if the same configuration gives a different map
 
 @dataclass(frozen=True)
 class Plan:
-    """The inputs of a map; `key` and `points_key` are hashes of the inputs of the map and of its point set."""
+    """Inputs of a map. `key` and `points_key` are hashes of the inputs of the map and of its set of images."""
 
     key: str
     points_key: str
@@ -42,7 +42,7 @@ class Plan:
 
 
 def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
-    """Returns the plan of a map of run `run_id`; equal inputs give equal keys. Raises NotFound without snapshots."""
+    """Returns the inputs of a map, with its key, for a run's encoder. Raises NotFound if no encoder has been saved."""
     from core.engine.augment.config import MedMixConfig
     from core.studio.runs.readings import size_of
 
@@ -62,7 +62,7 @@ def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
 
 
 def request(store: Store, run_id: str, config: MapConfig, device: str = "auto") -> dict:
-    """Queues a job that makes a map, unless it exists or is being made; returns {"key", "ready", "job": id or None}."""
+    """Queues a job that makes a map unless it exists or is being made; returns {"key", "ready", "job": id or None}."""
     map_plan = plan(store, run_id, config)
     if (map_folder(store, map_plan.key) / "map.json").exists() and _row(store, map_plan.key):
         return {"key": map_plan.key, "ready": True, "job": None}
@@ -85,7 +85,7 @@ def stop(store: Store, key: str) -> str:
     if row is None or not under_way(store, row["job"]):
         raise ValueError("this map is not being drawn")
     if len(jobs.get_job(store, row["job"])["chain"]) > 1:
-        raise ValueError("this map is part of a longer job, which is stopped in the Training tab")
+        raise ValueError("this map is part of a longer job: stop the job in the Training tab")
     return jobs.cancel(store, row["job"])
 
 
@@ -114,7 +114,7 @@ def _row(store: Store, key: str) -> dict | None:
 
 
 def is_key(key: str) -> bool:
-    """Returns whether a text can be the key of a map, which is also the name of its folder."""
+    """Returns whether a text can be the key of a map, which is also the name of the map's folder."""
     return key.isascii() and key.isalnum() and len(key) <= 64
 
 
@@ -124,7 +124,7 @@ def map_folder(store: Store, key: str) -> Path:
 
 @dataclass
 class Map:
-    """A finished map. coords: float32 (E, N, 2), one map per epoch. about: the contents of map.json."""
+    """Finished map: coordinates float32 (E, N, 2) of N points at E epochs, and `about`, the content of map.json."""
 
     key: str
     about: dict
@@ -155,11 +155,11 @@ def open_map(store: Store, key: str) -> Map:
     return opened
 
 
-_opened: dict[tuple[Path, int], Map] = {}  # the last few maps, as a page requests hundreds of thumbnails of one map
+_opened: dict[tuple[Path, int], Map] = {}  # the last maps, because a page requests hundreds of thumbnails of one
 
 
 def list_maps(store: Store, study: str) -> list[dict]:
-    """Lists finished and unfinished maps of a study, newest first, each with its job's state."""
+    """Lists finished and unfinished maps of a study, newest first, each with the state of its job."""
     rows = store.query(
         "SELECT m.*, r.name AS run_name, j.status AS job_status, j.progress, j.message FROM cluster_maps m"
         " JOIN runs r ON r.id = m.run LEFT JOIN jobs j ON j.id = m.job WHERE m.study = ? AND r.binned IS NULL"
@@ -185,28 +185,28 @@ LONGEST = 60
 
 
 def cases_of(m: Map, points: list[int]) -> list[int]:
-    """Returns the case ids of points, without MedMix versions. Raises ValueError for a point that is not on the map."""
+    """Returns the case ids of points, without MedMix images. Raises ValueError for a point that is not on the map."""
     index = np.asarray(points, np.int64)
     if len(index) and (index.min() < 0 or index.max() >= len(m.points)):
-        raise ValueError(f"this map has points 0 to {len(m.points) - 1}")
+        raise ValueError(f"this map has points 0 to {len(m.points) - 1}: select only these")
     return sorted(set(m.points.case_id[index[m.points.lesions[index] == 0]].tolist()))
 
 
 def tag(store: Store, m: Map, points: list[int], name: str, by: str, remove: bool = False) -> dict:
-    """Adds or removes a tag; returns {"tag", "cases": number changed, "left_out": number of MedMix versions}."""
+    """Adds or removes a tag; returns {"tag", "cases": number of changed cases, "left_out": number of MedMix images}."""
     changed = cases.change_tag(store, m.about["study"], cases_of(m, points), name, by, remove)
     left_out = int((m.points.lesions[np.asarray(points, int)] > 0).sum())
     return {"tag": cases.clean_tag(name), "cases": changed, "left_out": left_out}
 
 
 def to_worklist(store: Store, m: Map, points: list[int], reader: str) -> dict:
-    """Assigns the points' test cases to `reader`; returns {"cases": number, "left_out": number of other points}."""
+    """Assigns the points' test cases to `reader`; returns {"cases": count, "left_out": number of other points}."""
     tests = {
         r["id"] for r in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [m.about["study"]])
     }
     cases = [c for c in cases_of(m, points) if c in tests]
     if not cases:
-        raise ValueError("none of the selected points is a test case; only these are read")
+        raise ValueError("none of the selected points is a test case: select test cases")
     with store.write():
         for case in cases:
             assign_one(store, case, reader, reader)
@@ -217,7 +217,7 @@ def save_view(store: Store, study: str, name: str, reader: str, state: dict) -> 
     """Saves the state of the page as a view, replacing a view with the same name; returns the view's id."""
     name = " ".join(name.split())
     if not name or len(name) > LONGEST:
-        raise ValueError(f"a view's name has 1 to {LONGEST} characters")
+        raise ValueError(f"a view's name must have 1 to {LONGEST} characters")
     row = {"study": study, "name": name, "reader": reader, "created": now(), "state": json.dumps(state)}
     with store.write() as db:
         db.execute("DELETE FROM cluster_views WHERE study = ? AND name = ?", [study, name])
@@ -226,13 +226,13 @@ def save_view(store: Store, study: str, name: str, reader: str, state: dict) -> 
 
 
 def list_views(store: Store, study: str) -> list[dict]:
-    """Lists the saved views of a study by name, with their states."""
+    """Lists the saved views of a study with their states, ordered by name."""
     rows = store.query("SELECT * FROM cluster_views WHERE study = ? ORDER BY name", [study])
     return [{**row, "state": json.loads(row["state"])} for row in rows]
 
 
 def delete_view(store: Store, view: int) -> None:
-    """Deletes a saved view by its id. Raises NotFound if it does not exist."""
+    """Deletes a saved view by its id. Raises NotFound if the view does not exist."""
     if store.one("SELECT 1 FROM cluster_views WHERE id = ?", [view]) is None:
         raise NotFound("unknown view")
     store.execute("DELETE FROM cluster_views WHERE id = ?", [view])

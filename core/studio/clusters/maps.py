@@ -1,9 +1,9 @@
 """Two-dimensional maps of features by t-SNE, UMAP or PCA; the same seed gives the same map.
 
-Fits use one thread: sums are then computed in the same order, so that the results of two processes are identical.
-UMAP's progress is read from its output, because it has no callback; its compiled functions are cached on disk. Maps of
-successive epochs can be played as a film, because each starts from the previous one and is aligned with it by
-Procrustes.
+Fits use one thread, so that sums are computed in the same order and two processes give identical results. UMAP's
+progress is read from its output, because it has no callback; its compiled functions are cached on disk. Maps of
+successive epochs can be played as a film, because each map starts from the previous one and is aligned with it by
+Procrustes analysis.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Report = Callable[[int, int], None]
 
 
 class Listener(io.TextIOBase):
-    """A text file that calls report(done, total) with the numbers that `pattern` finds in the written text."""
+    """Text file that calls report(done, total) with the numbers that `pattern` finds in the written text."""
 
     def __init__(self, report: Report, pattern: str, total: int = 0):
         self.report, self.pattern, self.total = report, re.compile(pattern), total
@@ -43,7 +43,7 @@ class Listener(io.TextIOBase):
 
 
 def umap(report: Report | None) -> dict:
-    """Returns the `tqdm_kwds` with which UMAP reports its progress; without `report` it shows none."""
+    """Returns the `tqdm_kwds` with which UMAP calls `report`; without `report`, UMAP does not report its progress."""
     if report is None:
         return {"disable": True}
     listener = Listener(report, r"(\d+)/(\d+)")
@@ -54,9 +54,9 @@ LIBRARIES = ("umap", "pynndescent")
 
 
 def umap_library() -> ModuleType:
-    """Imports the module `umap`; its compiled functions are cached on disk if possible.
+    """Imports the module `umap`, whose compiled functions are cached on disk if possible.
 
-    It takes seconds, so the page's process must not call it.
+    The import takes seconds, so the page's process must not call this function.
     """
     import umap
 
@@ -64,38 +64,37 @@ def umap_library() -> ModuleType:
     functions = [f for module in modules for f in vars(module).values() if hasattr(type(f), "enable_caching")]
     for function in functions:
         if not function.signatures:  # not compiled yet
-            with contextlib.suppress(RuntimeError):  # without a writable folder it is compiled each time
+            with contextlib.suppress(RuntimeError):  # without a writable folder, the function is compiled each time
                 function.enable_caching()
     return umap
 
 
-logging.getLogger("openTSNE").setLevel(logging.ERROR)  # it warns if a map starts from a finished one
-EARLY, EVERY = 250, 50  # iterations of t-SNE with exaggeration; between two reports of progress
-MOVED_EXAGGERATION = 1.0  # no early exaggeration for a map that starts from another, as it has clusters already
-MOVED_EPOCHS, MOVED_RATE = 100, 0.05  # of UMAP for such a map; measured, see tests/studio/clusters/test_maps.py
+logging.getLogger("openTSNE").setLevel(logging.ERROR)  # hides the warning for a start from a finished map
+EARLY, EVERY = 250, 50  # t-SNE iterations with early exaggeration, and between progress reports
+MOVED_EXAGGERATION = 1.0  # no exaggeration: a map that starts from another has clusters already
+MOVED_EPOCHS, MOVED_RATE = 100, 0.05  # of UMAP for such a map, measured in tests/studio/clusters/test_maps.py
 
 
 def fit_map(
     features: np.ndarray, config: MapConfig, start: np.ndarray | None = None, report: Report | None = None
 ) -> np.ndarray:
-    """Fits a map to features (N, D): coordinates float32 (N, 2), centred at 0, with a root mean square radius of 1.
+    """Fits a map to features (N, D); returns coordinates float32 (N, 2), centred and scaled by `tidy`.
 
-    start: (N, 2), coordinates of the previous map from which t-SNE and UMAP start; PCA ignores it. report: called by
-    t-SNE and UMAP with (finished, all) iterations; may raise to end the fit. Raises ValueError for N < 4.
+    start: Coordinates (N, 2) of the previous map, from which t-SNE and UMAP start, or None. PCA ignores `start`.
+    report: Function that t-SNE and UMAP call with (finished, all) iterations. The function may raise to end the fit.
+
+    Raises ValueError for fewer than 4 points.
     """
     features = np.ascontiguousarray(features, np.float32)
     if len(features) < 4:
-        raise ValueError(f"a map needs at least four points; there are {len(features)}")
+        raise ValueError(f"a map needs at least four points, not {len(features)}")
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return tidy(_FITS[config.method](features, config, start, report))
 
 
 def tidy(coords: np.ndarray) -> np.ndarray:
-    """Centres coordinates at 0 and scales them to a root mean square radius of 1: float32.
-
-    All maps thus have the same scale, whatever the method.
-    """
+    """Centres coordinates at 0 and scales them to a root mean square radius of 1, as float32, for all methods alike."""
     coords = np.asarray(coords, np.float64)
     coords = coords - coords.mean(0)
     size = np.sqrt((coords**2).sum(1).mean())
@@ -103,7 +102,7 @@ def tidy(coords: np.ndarray) -> np.ndarray:
 
 
 def pca_coords(features: np.ndarray, components: int = 2) -> np.ndarray:
-    """Computes the first principal components, float64 (N, components), with signs fixed by the largest loadings."""
+    """Computes the first principal components, float64 (N, components), with signs set by the largest loadings."""
     components = min(components, *features.shape)
     out = PCA(components, svd_solver="full" if len(features) <= 5000 else "covariance_eigh").fit_transform(
         features.astype(np.float64)
@@ -149,7 +148,7 @@ def _tsne(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
 
 
 def _tsne_radius(n: int) -> float:
-    """Estimates the root mean square radius of a finished map of n points (measured: 17 for 300, 22 for 600)."""
+    """Estimates the root mean square radius of a finished t-SNE of n points (measured: 17 for 300, 22 for 600)."""
     return 0.8 * np.sqrt(n)
 
 
@@ -169,25 +168,25 @@ def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
 
 
 def nearest_points(features: np.ndarray, new: np.ndarray, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the k rows of features (N, D) nearest to each row of new (M, D): indices and Euclidean distances (M, k)."""
+    """Returns indices and Euclidean distances (M, k) of the k rows of features (N, D) nearest to each row of new."""
     distance, index = NearestNeighbors(n_neighbors=min(k, len(features))).fit(features).kneighbors(new)
     return index, distance
 
 
 def weighted_mean(coords: np.ndarray, index: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """Computes the mean of the neighbours' coordinates on the map, weighted by 1 / distance: float32 (M, 2)."""
+    """Computes the mean map coordinates of M sets of neighbours, weighted by 1 / distance, float32 (M, 2)."""
     weight = 1 / np.maximum(distance, 1e-9)
     weight /= weight.sum(1, keepdims=True)
     return np.einsum("mk,mkc->mc", weight, coords[index]).astype(np.float32)
 
 
 def project(features: np.ndarray, coords: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Projects new features (M, D) onto a finished map, which is not changed: float32 (M, 2).
+    """Projects new features (M, D) onto a finished map, which is not changed; returns float32 (M, 2).
 
-    Each new point is placed at the `weighted_mean` of its ten nearest neighbours in feature space.
-    UMAP's `transform` starts from such a mean as well (umap-learn, `init_graph_transform`) but then optimises the new
-    points, which needs the fitted model with its random state. This function only needs the points, works for maps of
-    every method, and places an image independently of other new images.
+    Each new point is placed at the `weighted_mean` of its ten nearest neighbours in feature space. UMAP's `transform`
+    starts from such a mean as well (umap-learn, `init_graph_transform`) but then optimises the new points, which
+    requires the fitted model with its random state. This function only needs the points, works for maps of every
+    method, and places each image independently of other new images.
     """
     return weighted_mean(coords, *nearest_points(features, new))
 
@@ -196,7 +195,7 @@ _FITS = {"pca": _pca, "tsne": _tsne, "umap": _umap}
 
 
 def procrustes(coords: np.ndarray, onto: np.ndarray) -> np.ndarray:
-    """Shifts and rotates or reflects coords (N, 2) to be as close as possible to `onto` (N, 2): float32 (N, 2).
+    """Shifts and rotates or reflects coords (N, 2) to be as close as possible to `onto` (N, 2), as float32.
 
     The rotation comes from a singular value decomposition (Schoenemann 1966). The scale is not changed, because `tidy`
     gives all maps the same scale.
@@ -211,10 +210,10 @@ def fit_series(
     config: MapConfig,
     on_progress: Callable[[int, int, int], None] | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields (features (N, D), map float32 (N, 2)) of each epoch, reading the features of one epoch at a time.
+    """Yields the features (N, D) and the map float32 (N, 2) of each epoch; reads the features one epoch at a time.
 
-    With `config.align` each map starts from the previous one and is rotated onto it. on_progress: called with (index of
-    the epoch, finished iterations, all iterations) during fits.
+    With `config.align`, each map starts from the previous one and is rotated onto it. `on_progress` is called during
+    fits with (index of the epoch, finished iterations, all iterations).
     """
     before = None
     for e, epoch_features in enumerate(features):

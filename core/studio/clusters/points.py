@@ -1,7 +1,7 @@
-"""The images of a map: real images by split and label, and MedMix versions A_1 to A_k of normal images.
+"""Images of a map: real images by split and label, and MedMix versions of normal images (A_n: with n pasted lesions).
 
-A point set is made once per (study, size, MedMix, PointsConfig) and cached in the home, so that all epochs, all runs of
-the same configuration and all maps show the same images.
+A point set is made once per (study, image size, MedMix options, PointsConfig) and cached in the home, so that all
+epochs, all runs of the same configuration and all maps show the same images.
 """
 
 from __future__ import annotations
@@ -29,19 +29,22 @@ from core.studio.runs import pooled
 from core.studio.runs.weights import Snapshot, snapshots
 
 REAL = ("Normal, training", "Normal, held out", "Normal, test", "Abnormal, test", "Unlabelled, test")
-BATCH = 32  # images per batch of MedMix, in which a donor is another image of the same batch (Sec. MedMix)
+BATCH = 32  # images per MedMix batch; lesions are cut from other images of the batch (Sec. MedMix)
 _SUBSCRIPT = str.maketrans("0123456789", "\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089")
 
 
 def group_name(lesions: int) -> str:
-    """Returns the name of class A_n, with n = `lesions`, on the map and in its legend."""
+    """Returns the name of the class A_n, where n is the number of lesions, for the map and its legend."""
     return f"A{str(lesions).translate(_SUBSCRIPT)}, {lesions} pasted lesion{'s' if lesions > 1 else ''}"
 
 
 @dataclass
 class PointSet:
-    """The N images of a map. All columns are (N,): `case_id`; `row`, index in the study's arrays; `lesions`, n of A_n,
-    0 for a real image; `group`, index into `groups`; `mixed`, index in the MedMix images, or -1.
+    """The N images of a map. All columns are arrays (N,).
+
+    case_id, row: Id of the case, and row of its image in the study's arrays.
+    lesions, mixed: Number of pasted lesions, and index among the MedMix images; 0 and -1 for a real image.
+    group: Index into `groups`, the names of the classes.
     """
 
     key: str
@@ -63,13 +66,14 @@ class PointSet:
     def classes(self) -> np.ndarray:
         """Returns the pre-training class of each point, (N,).
 
-        It is 0 for training images and held-out normals, n for MedMix versions of A_n, and -1 for test images.
+        The class is 0 for training images and held-out normal images, n for MedMix images of A_n, and -1 for test
+        images.
         """
         is_test = np.isin(self.group, [self.groups.index(g) for g in REAL[2:] if g in self.groups])
         return np.where(is_test, -1, self.lesions)
 
     def truth(self) -> np.ndarray:
-        """Returns the labels of test images, (N,): 0 for normal and 1 for abnormal ones, -1 for all other images."""
+        """Returns labels (N,): 0 for normal test images, 1 for abnormal test images, -1 for all other images."""
         out = np.full(len(self), -1)
         for value, name in ((0, REAL[2]), (1, REAL[3])):
             if name in self.groups:
@@ -77,17 +81,17 @@ class PointSet:
         return out
 
     def mixed_images(self) -> np.ndarray:
-        """Opens the MedMix versions as a memory map uint8 (M, S, S, 3)."""
+        """Opens the MedMix images as a memory map, uint8 (M, S, S, 3)."""
         return np.load(self.folder / "mixed.npy", mmap_mode="r")
 
     def mixed_mask(self, mixed: int) -> np.ndarray:
-        """Reads the mask of a MedMix version, uint8 (S, S): 1 inside pasted lesions."""
+        """Reads the lesion mask of the MedMix image with index `mixed`, uint8 (S, S), 1 inside pasted lesions."""
         packed = np.load(self.folder / "mixed_masks.npy", mmap_mode="r")[mixed]
         return np.unpackbits(packed)[: self.size**2].reshape(self.size, self.size)
 
 
 class PointImages:
-    """The images of a point set in its order, read on demand by slices; fits the protocol `embed.Images`."""
+    """Images of a point set, in its order, that are read when they are indexed (protocol `embed.Images`)."""
 
     def __init__(self, points: PointSet, images: Rows):
         self.row, self.which, self.images = points.row, points.mixed, images
@@ -109,7 +113,7 @@ def points_key(
 ) -> str:
     """Computes the key of a point set from everything on which its images depend, such as the study's fingerprint.
 
-    donor: fingerprint of the study from which lesions are cut, if it is another study.
+    donor: Fingerprint of the study from which lesions are cut, if it is another study.
     """
     content = [study["id"], study["fingerprint"], size, strong, options, config.to_dict()] + ([donor] if donor else [])
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
@@ -120,7 +124,7 @@ def points_folder(home: Home, key: str) -> Path:
 
 
 def load_points(home: Home, key: str) -> PointSet | None:
-    """Loads a point set; None if it has not been made."""
+    """Loads a point set, or returns None if it has not been made."""
     folder = points_folder(home, key)
     if not (folder / "about.json").exists():
         return None
@@ -130,12 +134,12 @@ def load_points(home: Home, key: str) -> PointSet | None:
 
 
 def made_points(home: Home, key: str, make: Callable[[Path], object]) -> PointSet:
-    """Loads a point set. If it does not exist, `make(folder)` writes it first, and concurrent callers wait for this."""
+    """Loads a point set. If it does not exist, `make(folder)` first writes it while concurrent callers wait."""
     return files.built(points_folder(home, key), lambda: load_points(home, key), make)
 
 
 def make_points(folder: Path, study: dict, size: int, mix, k: int, config: PointsConfig, arrays) -> None:
-    """Writes a point set to `folder`: selected images, and versions A_1 to A_k by the strong augmentation `mix`."""
+    """Writes a point set to `folder`: real images, and MedMix versions A_1 to A_k by the augmentation `mix`."""
     pick = functools.partial(_pick, config.seed)
     split, label = np.asarray(arrays.split), np.asarray(arrays.label)
     train = pick(np.flatnonzero((split == "train") & (label != "abnormal")), config.train)
@@ -163,7 +167,7 @@ def make_points(folder: Path, study: dict, size: int, mix, k: int, config: Point
             chosen.append((base, n, len(groups), np.arange(len(base)) + (n - 1) * len(base)))
             groups.append(group_name(n))
     if sum(len(p[0]) for p in chosen) < 4:
-        raise ValueError(f"study {study['name']!r} has too few images for a map: it takes at least four")
+        raise ValueError(f"study {study['name']!r} has too few images for a map: at least four are needed")
     row = np.concatenate([p[0] for p in chosen]).astype(np.int64)
     columns = {
         "case_id": np.asarray(arrays.case_ids, np.int64)[row],
@@ -178,14 +182,14 @@ def make_points(folder: Path, study: dict, size: int, mix, k: int, config: Point
 
 
 def _pick(seed: int, rows: np.ndarray, most: int) -> np.ndarray:
-    """Samples at most `most` of the rows, in order; each call uses the same seed, so that limits do not interact."""
+    """Draws at most `most` rows, in order. Each call uses the same seed, so that one limit does not affect another."""
     if len(rows) <= most:
         return rows
     return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
 
 
 def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.ndarray) -> None:
-    """Writes MedMix versions A_1 to A_k of images uint8 (B, S, S, 3) to mixed.npy (k B, S, S, 3), mixed_masks.npy."""
+    """Writes MedMix versions A_1 to A_k of images uint8 (B, S, S, 3) to mixed.npy, with masks in mixed_masks.npy."""
     import torch
 
     from core.engine.tensors import to_batch, to_pixels
@@ -195,7 +199,7 @@ def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.n
     masks = np.zeros((k * count, (side * side + 7) // 8), np.uint8)
     starts = list(range(0, count, BATCH))
     if len(starts) > 1 and count - starts[-1] < 2:
-        starts.pop()  # a batch of one image would have no donor
+        starts.pop()  # a batch needs a second image from which lesions are cut
     for n in range(1, k + 1):
         for b, start in enumerate(starts):
             stop = starts[b + 1] if b + 1 < len(starts) else count
@@ -211,9 +215,11 @@ def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.n
 
 @dataclass
 class Projected:
-    """M new images on a map of E epochs. coords: float32 (E, M, 2). near, distance: int64 and float32 (E, M, k), the
-    neighbours, nearest first. out_of_support: bool (E, M), whether the mean distance to them exceeds the 99th
-    percentile of this distance among the map's points.
+    """M new images, projected onto a map of E epochs.
+
+    coords: float32 (E, M, 2), coordinates of the images on the map.
+    near, distance: int64 and float32 (E, M, k), the nearest points in feature space and their distances, nearest first.
+    out_of_support: bool (E, M), whether the mean of these distances exceeds its 99th percentile among the map's points.
     """
 
     key: str
@@ -229,22 +235,21 @@ class Projected:
         return len(self.about["names"])
 
 
-# Features of a map's points at an epoch of a run, computed once and cached by content in the home.
+# Features of a map's points at one epoch, which are computed once and cached in the home.
 
-
-CENTRES = "centres.safetensors"  # file of the class centres in an encoder's folder, if a training has saved them
+CENTRES = "centres.safetensors"  # file of the class centres in the folder of a trained encoder
 VERSION = 2  # increase it if the same inputs give different features
 
 
 def chosen(store: Store, run: dict, config: MapConfig) -> list[Snapshot]:
-    """Returns the snapshots of `config.epochs` (default: the last). Raises NotFound if one is missing."""
+    """Returns the saved encoders of `config.epochs`, or of the last epoch. Raises NotFound if one is missing."""
     have = {s.epoch: s for s in snapshots(store, run)}
     if not have:
         raise NotFound(f"run {run['id']} has saved no encoder yet: train it first")
     missing = [e for e in config.epochs if e not in have]
     if missing:
         listed = ", ".join(map(str, have))
-        raise NotFound(f"run {run['id']} has no snapshot of epoch {missing[0]}; choose from: {listed}")
+        raise NotFound(f"run {run['id']} has no saved encoder of epoch {missing[0]}; choose from: {listed}")
     return [have[e] for e in config.epochs] if config.epochs else [have[max(have)]]
 
 
@@ -254,19 +259,19 @@ def features_key(snapshot: Snapshot, points: PointSet, config: MapConfig) -> str
 
 
 def has_centres(snapshot: Snapshot) -> bool:
-    """Returns whether class centres were saved with an encoder; the encoder of a run without training has none."""
+    """Returns whether class centres were saved with an encoder; an untrained encoder has none."""
     return (snapshot.folder / CENTRES).exists()
 
 
 def centres_of(snapshot: Snapshot) -> np.ndarray | None:
-    """Loads the class centres c_0 to c_k saved with an encoder: float32 (k+1, 128), or None."""
+    """Loads the class centres c_0 to c_k of an encoder, float32 (k+1, 128), or returns None if none were saved."""
     if not has_centres(snapshot):
         return None
     return load_file(snapshot.folder / CENTRES)["centres"].astype(np.float32)
 
 
 def saved_centres(snapshot: Snapshot) -> np.ndarray:
-    """Loads the class centres float32 (k+1, 128). Raises ValueError if the encoder was saved without them."""
+    """Loads the class centres, float32 (k+1, 128). Raises ValueError if the encoder was saved without centres."""
     centres = centres_of(snapshot)
     if centres is None:
         raise ValueError("this encoder was saved without class centres: choose projected or backbone features")
@@ -302,7 +307,7 @@ def features_of(
 
 
 def finish(features: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapConfig) -> np.ndarray:
-    """Returns features as the map uses them: f - c_n if `config.feature` is "centred", else unchanged."""
+    """Returns features as the map uses them: unchanged or, for `centred`, as unit vectors from their class centre."""
     if config.feature != "centred":
         return np.asarray(features)
     centres = saved_centres(snapshot)
@@ -310,6 +315,6 @@ def finish(features: np.ndarray, snapshot: Snapshot, points: PointSet, config: M
 
 
 def kept_features(home: Home, key: str) -> np.ndarray | None:
-    """Opens cached features by their key as a memory map; None if there are none."""
+    """Opens cached features by their key as a memory map, or returns None if they are not cached."""
     file = home.clusters / "features" / f"{key}.npy"
     return mapped(file) if file.exists() else None

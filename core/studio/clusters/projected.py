@@ -33,27 +33,27 @@ from core.studio.runs import pooled
 from core.studio.runs.weights import Snapshot
 
 VERSION = 1  # increase it if the same images are projected to different positions
-MOST = 5_000  # 1 GB of images at 256 pixels
+MOST = 5_000  # maximum number of images, 1 GB at 256 x 256 pixels
 _MASKS = {"mask", "masks", "ground_truth"}  # folders of a data set that are skipped
 
 
 @dataclass(frozen=True)
 class ProjectionConfig(Config):
-    """The images to project: a folder, or the cases of a study that are not on the map."""
+    """Settings of a projection: a folder of images, or a study whose cases are not on the map yet."""
 
     folder: str = ""
     study: str = ""
-    neighbours: int = option(10, "Number of nearest points that determine the position.", low=1, high=100)
+    neighbours: int = option(10, "Number of nearest points that determine an image's position.", low=1, high=100)
 
     def __post_init__(self):
         super().__post_init__()
         if bool(self.folder) == bool(self.study):
-            raise BadConfig("give a folder of images, or a study, whose images shall be projected onto the map")
+            raise BadConfig("give either a folder or a study of images to project onto the map")
 
 
 @dataclass(frozen=True)
 class Source:
-    """One image to project. case: its case id, -1 for a file; stamp: changes if the file changes."""
+    """Image to project, with its case id (-1 for a file) and a stamp, a text that changes if the file changes."""
 
     name: str
     path: str
@@ -63,7 +63,10 @@ class Source:
 
 
 def sources(store: Store, m: Map, config: ProjectionConfig) -> tuple[str, list[Source]]:
-    """Returns (title, images to project). Raises ValueError for no images or more than MOST, NotFound for the study."""
+    """Returns a title and the images to project.
+
+    Raises ValueError if there are no images or more than MOST, and NotFound for an unknown study.
+    """
     if config.study:
         study = studies.show_study(store, config.study)
         on_map = set(m.points.case_id.tolist()) if study["id"] == m.about["study"] else set()
@@ -71,7 +74,7 @@ def sources(store: Store, m: Map, config: ProjectionConfig) -> tuple[str, list[S
         new_sources = [
             Source(r["name"], r["path"], r["frame"], r["id"], r["sha256"]) for r in rows if r["id"] not in on_map
         ]
-        title, none = study["name"], f"every image of study {study['name']!r} is on this map already"
+        title, none = study["name"], f"every image of study {study['name']!r} is already on this map"
     else:
         root = Path(config.folder)
         if not root.is_dir():
@@ -94,9 +97,9 @@ def _stamp(file: Path) -> str:
 
 
 def request(store: Store, key: str, config: ProjectionConfig, device: str = "auto") -> dict:
-    """Queues the projection of images onto map `key`, unless it exists; returns {"key", "ready", "job"}."""
+    """Queues the projection of images onto map `key`, unless it exists; returns {"key", "ready", "job": id or None}."""
     m = open_map(store, key)
-    if config.folder:  # the worker has another working directory
+    if config.folder:  # made absolute, because the worker has another working directory
         config = config.replace(folder=str(Path(config.folder).expanduser().absolute()))
     title, new_sources = sources(store, m, config)
     content = json.dumps([VERSION, key, config.neighbours, [[s.path, s.frame, s.stamp] for s in new_sources]])
@@ -120,7 +123,7 @@ def folder_of(store: Store, map_key: str, key: str) -> Path:
 
 
 def list_projected(store: Store, map_key: str) -> list[dict]:
-    """Lists the finished and running projections onto a map, oldest first, each with its job's state."""
+    """Lists the finished and running projections onto a map, oldest first, each with the state of its job."""
     rows = store.query(
         "SELECT p.key, p.title, p.images, p.job, j.status AS job_status, j.progress, j.message FROM cluster_projected p"
         " LEFT JOIN jobs j ON j.id = p.job WHERE p.map = ? ORDER BY p.created, p.rowid",
@@ -130,7 +133,7 @@ def list_projected(store: Store, map_key: str) -> list[dict]:
 
 
 def open_projected(store: Store, map_key: str, key: str) -> Projected:
-    """Opens projected images. Raises NotFound if they have not been projected or were cleared from the cache."""
+    """Opens projected images. Raises NotFound if they have not been projected, or were cleared from the cache."""
     folder = folder_of(store, map_key, key)
     if not (is_key(key) and is_key(map_key)) or not (folder / "about.json").exists():
         raise NotFound("these images have not been projected, or the cache was cleared: project them again")
@@ -158,9 +161,9 @@ def forget(store: Store, map_key: str, key: str) -> None:
 def describe(new: Projected, image: int, epoch: int = -1) -> dict:
     """Returns details of a projected image at an epoch index: name, title, case, `far` (out of support), neighbours."""
     if not 0 <= image < len(new):
-        raise ValueError(f"images 0 to {len(new) - 1} were projected, not {image}")
+        raise ValueError(f"the projected images are 0 to {len(new) - 1}, not {image}")
     if not -len(new.coords) <= epoch < len(new.coords):
-        raise ValueError(f"this map has {len(new.coords)} epochs; index {epoch} is none of them")
+        raise ValueError(f"epoch index {epoch} is out of range: this map has {len(new.coords)} epochs")
     pairs = zip(new.near[epoch, image].tolist(), new.distance[epoch, image].tolist(), strict=True)
     return {
         "name": new.about["names"][image],
@@ -172,14 +175,14 @@ def describe(new: Projected, image: int, epoch: int = -1) -> dict:
 
 
 def thumbnail(new: Projected, image: int, side: int = 96) -> np.ndarray:
-    """Returns the thumbnail of a projected image, uint8 (side, side, 3) RGB, as the encoder saw it."""
+    """Returns the thumbnail of a projected image, uint8 (side, side, 3) RGB, made from the square encoder input."""
     return resize.shrink(np.asarray(new.images[image]), side, side)
 
 
 def picture(new: Projected, image: int, side: int = 512) -> np.ndarray:
-    """Reads a projected image from its file: uint8 (H, W, 3) RGB, its longer side at most `side` pixels.
+    """Reads a projected image from its file, uint8 (H, W, 3) RGB with at most `side` pixels per side.
 
-    If the file cannot be read, the square copy that the encoder saw is returned, resized to (side, side, 3).
+    If the file cannot be read, the square copy that was encoded is returned, resized to (side, side, 3).
     """
     try:
         image_read = read_image(new.about["paths"][image], new.about["frames"][image])
@@ -189,13 +192,14 @@ def picture(new: Projected, image: int, side: int = 512) -> np.ndarray:
     return resize.fit(image_read, side)
 
 
-USUAL = 99  # percentile of the neighbour distances of the map's points; an image beyond it is out of support
+USUAL = 99  # percentile of the map points' mean neighbour distances; an image above it is out of support
 
 
 def project(work: Work) -> str:
-    """Projects images onto a map, as a job's step.
+    """Projects images onto a map (step of a job); returns the key of the projected images.
 
-    args: {"map", "placed", "config", "device"}, see `request`. Returns the key `placed`; existing results are kept.
+    The step's args, which `request` sets, are {"map", "placed": the key, "config", "device"}. Existing results are
+    kept.
     """
     m = open_map(work.store, work.args["map"])
     config = ProjectionConfig.from_dict(work.args["config"])
@@ -233,7 +237,7 @@ def _report(work: Work, share: float, message: str) -> None:
 
 
 def _read(work: Work, new_sources: list, size: int) -> tuple[list, np.ndarray, list]:
-    """Returns the readable sources, their images uint8 (M, S, S, 3), and [[name, reason], ...] of unreadable ones."""
+    """Returns readable sources, their images uint8 (M, S, S, 3), and [[name, reason], ...] of unreadable sources."""
     used, images, left_out = [], [], []
     for i, source in enumerate(new_sources):
         _report(work, 0.4 * i / len(new_sources), f"Reading image {i + 1} of {len(new_sources)}")
@@ -243,25 +247,25 @@ def _read(work: Work, new_sources: list, size: int) -> tuple[list, np.ndarray, l
         except (Unreadable, OSError) as error:
             left_out.append([source.name, str(error)])
     if not used:
-        raise ValueError(f"none of the {len(new_sources)} files is an image that can be read: {left_out[0][1]}")
+        raise ValueError(f"none of the {len(new_sources)} files can be read as an image: {left_out[0][1]}")
     return used, np.stack(images), left_out
 
 
 def _epoch(work: Work, m: Map, e: int, images: np.ndarray, k: int) -> tuple:
-    """Projects images at an epoch: returns coords (M, 2), indices and distances (M, k), out of support (M,)."""
-    from core.studio.clusters.maps import nearest_points, weighted_mean  # brings scikit-learn, which takes a second
+    """Projects images at an epoch; returns coords (M, 2), neighbours and distances (M, k), out of support (M,)."""
+    from core.studio.clusters.maps import nearest_points, weighted_mean  # loads scikit-learn, which takes a second
 
     epoch, count = m.about["epochs"][e], len(m.about["epochs"])
     snapshot = Snapshot(epoch["epoch"], work.store.home.path / epoch["snapshot"])
     _report(work, 0.4 + 0.6 * e / count, f"Projecting {len(images)} images at epoch {snapshot.epoch}")
     device = pick_device(work.device)
     encoder = load_encoder(snapshot.folder, device)
-    with pooled.kept(work.store, m.about["study"]):  # rounded as the map's
+    with pooled.kept(work.store, m.about["study"]):  # for features with the same rounding as the map's
         new = embed.encode(encoder, images, m.config.encoded, device=device, should_stop=work.should_stop)
-    if m.config.feature == "centred":  # real images are centred as A_0
+    if m.config.feature == "centred":  # real images belong to class A_0
         new = centred(new, np.zeros(len(new), np.int64), saved_centres(snapshot))
     map_features = np.asarray(explore.features(work.store, m, e))
     index, distance = nearest_points(map_features, new, k)
-    usual_distance = nearest_points(map_features, map_features, k + 1)[1][:, 1:].mean(1)  # without the point itself
+    usual_distance = nearest_points(map_features, map_features, k + 1)[1][:, 1:].mean(1)  # without each point itself
     out_of_support = distance.mean(1) > np.percentile(usual_distance, USUAL)
     return weighted_mean(np.asarray(m.coords[e]), index, distance), index, distance, out_of_support

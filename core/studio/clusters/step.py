@@ -1,4 +1,4 @@
-"""The job step "embed", which computes and caches a map: points, features of each epoch, aligned maps and metrics."""
+"""The job step "embed", which computes and caches a map: images, features of each epoch, aligned maps and metrics."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from core.studio.clusters.points import (
 from core.studio.ingest import cache
 from core.studio.jobs.steps import Work
 
-SAMPLE = 2000  # number of points that are compared pairwise for the metrics
+SAMPLE = 2000  # number of points that are compared in pairs for the metrics
 
 
 def embed(work: Work) -> str:
-    """Makes a map, as a job's step.
+    """Makes a map as a job step with args {"config": MapConfig as a dictionary, "device"}; returns the map's key.
 
-    args: {"config": MapConfig as a dict, "device"}. Returns the map's key; an existing map is kept.
+    An existing map is kept.
     """
     map_plan = library.plan(work.store, work.run, MapConfig.from_dict(work.args.get("config", {})))
     folder = library.map_folder(work.store, map_plan.key)
@@ -47,7 +47,7 @@ def embed(work: Work) -> str:
 
 
 class _Maker:
-    """Makes a map. The progress of each epoch has three parts: features, map, metrics."""
+    """Maker of a map. The progress of each epoch has three parts: features, map, metrics."""
 
     def __init__(self, work: Work, map_plan: library.Plan):
         self.work, self.made, self.config = work, map_plan, map_plan.config
@@ -137,7 +137,7 @@ class _Maker:
         return kind(config, *donors)
 
     def _about(self, snapshot, points, features: np.ndarray, coords: np.ndarray) -> dict:
-        """Collects the facts of an epoch: metrics of pseudo classes and of real lesions, radii, frozen centres."""
+        """Returns the metrics of an epoch for pre-training classes and real lesions, class radii and frozen centres."""
         facts: dict = {
             "epoch": snapshot.epoch,
             "snapshot": str(snapshot.folder.relative_to(self.work.store.home.path)),
@@ -168,7 +168,7 @@ class _Maker:
         facts["centres"] = None
         centres = centres_of(snapshot)
         if centres is not None and self.config.feature in ("projected", "centred"):
-            # f - c_n puts every centre at the origin of the centred space
+            # In the centred space, f - c_n, every class centre is at the origin.
             spots = centres if self.config.feature == "projected" else np.zeros((1, features.shape[1]), np.float32)
             facts["centres"] = project(features, coords, spots).round(5).tolist()
         return facts

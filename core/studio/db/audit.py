@@ -1,8 +1,8 @@
-"""The audit trail: an append-only table of events, each sealed by a hash over itself and the previous event.
+"""The audit trail: an append-only table of events, each sealed with a hash of the event and the previous hash.
 
-Events contain ids, kinds, numbers, account names and hashes, but no other text: that stays in the rows that they refer
-to, and `trail` adds it. A patient can therefore be erased without changing an event. Triggers refuse UPDATE, DELETE
-and REPLACE; the chain of hashes reveals changes that bypass the triggers.
+Events contain ids, kinds, numbers, account names and hashes, but no other text. Text stays in the rows to which events
+refer, and `trail` adds it when events are read, so that a patient can be erased without changing an event. Triggers
+refuse UPDATE, DELETE and REPLACE; the chain of hashes reveals changes that bypass the triggers.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ SEALED = ("id", "at", "who", "kind", "study", "case_id", "before", "after", "sho
 ERASED = "(erased)"
 
 _REVIEW = ("id", "case_id", "reader", "stage", "decision", "comment")
-# Keys whose text is an id, a kind, a hash or an account's name; any other text is stored as a hash (`word`).
+# Keys whose text is an id, a kind, a hash or an account name; any other text is stored as a hash (`word`).
 _PLAIN = frozenset(
     ("arm", "bundle", "case", "choice", "decision", "digest", "file", "fingerprint", "format", "head", "kept", "kind")
     + ("reader", "readers", "role", "run", "runs", "sha256", "source", "stage", "state", "studies")
 )
 _KEY = re.compile(r"[a-z_0-9]{1,24}")
 _WORD = re.compile(r"#[0-9a-f]{16}")
-# Queries for the words whose hashes events may contain.
+# Query for the texts whose hashes events may contain.
 _WORDS = (
     "SELECT folder AS word FROM roots UNION SELECT folder FROM watches UNION SELECT name FROM tokens "
     "UNION SELECT name FROM runs UNION SELECT name FROM studies UNION SELECT tag FROM case_tags "
@@ -41,12 +41,12 @@ def _json(value: Any) -> str:
 
 
 def seal(row: Row) -> str:
-    """Computes the SHA-256 over all columns of an event except the hash."""
+    """Computes the SHA-256 of all columns of an event except its hash."""
     return hashlib.sha256(_json([row[c] for c in SEALED]).encode()).hexdigest()
 
 
 def key(store: Store, name: str = "audit key") -> bytes:
-    """Returns a secret key of the home for keyed hashes, creating it on first use."""
+    """Returns a secret key of the home for keyed hashes, which is created on first use."""
     text = store.setting(name)
     if text is None:
         with store.write():
@@ -56,17 +56,16 @@ def key(store: Store, name: str = "audit key") -> bytes:
 
 
 def word(store: Store, text: str) -> str:
-    """Returns the keyed hash that replaces a text in events: "#" and 16 hex digits."""
+    """Returns the keyed hash that replaces a text in events: "#" and 16 hexadecimal digits."""
     return "#" + hmac.new(key(store), text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]
 
 
 def review_sha256(row: Row) -> str:
-    """Returns the SHA-256 of a review's contents and salt, as stored in its event."""
+    """Returns the SHA-256 of a review's content and salt, as stored in the review's event."""
     return hashlib.sha256(_json([row["salt"], *(row[column] for column in _REVIEW)]).encode()).hexdigest()
 
 
 def _without_words(store: Store, value: Any, name: str) -> Any:
-    """Replaces texts by their hashes unless `name`, the key of the value, is in _PLAIN."""
     if isinstance(value, dict):
         inside = {k if _KEY.fullmatch(k) or name == "readers" else word(store, k): v for k, v in value.items()}
         return {k: _without_words(store, v, "readers" if name == "readers" else k) for k, v in inside.items()}
@@ -87,9 +86,9 @@ def record(
     shown: dict[str, Any] | None = None,
     seconds: float | None = None,
 ) -> int:
-    """Appends an event; returns its id. Call it inside the `store.write()` that makes the change.
+    """Appends an event and returns its id. Call this inside the `store.write()` that makes the change.
 
-    Texts in `before`, `after` and `shown` are stored as hashes, unless their key marks them as an id or a kind.
+    Texts in `before`, `after` and `shown` are stored as hashes, unless their key is listed in _PLAIN.
     """
     with store.write() as db:
         last = db.execute("SELECT id, hash FROM events ORDER BY id DESC LIMIT 1").fetchone()
@@ -114,9 +113,9 @@ def record(
 
 
 def seal_reviews(store: Store, study: str) -> Row | None:
-    """Returns {"first": id, "last": id, "sha256"} of the imported reviews of a study, or None if it has none.
+    """Returns {"first": id, "last": id, "sha256"} for the imported reviews of a study, or None without reviews.
 
-    Imported reviews have no events here; the event of the import contains this seal.
+    Imported reviews have no events; the event of the import contains this seal instead.
     """
     query = "SELECT id FROM reviews WHERE case_id IN (SELECT id FROM cases WHERE study = ?) ORDER BY id"
     numbers = [r["id"] for r in store.query(query, [study])]
@@ -133,7 +132,7 @@ def _digest_of_reviews(store: Store, span: Row) -> str:
 
 
 def sealed_again(store: Store) -> list[Row]:
-    """Returns the seals of all imported reviews, computed anew after an erasure, for the event of the erasure."""
+    """Returns new seals of all imported reviews after an erasure, to be stored in the event of the erasure."""
     rows = store.query("SELECT after FROM events WHERE kind = 'import' ORDER BY id")
     spans = [(json.loads(row["after"]) or {}).get("reviews") for row in rows]
     return [{**span, "sha256": _digest_of_reviews(store, span)} for span in spans if span]
@@ -144,14 +143,14 @@ def verify(store: Store) -> Row:
 
     Reviews, masks and comments that were erased with a patient are listed in the event of the erasure.
 
-    Returns {"ok", "events": number, "head": last hash, "problems": at most 50 sentences}.
+    Returns {"ok", "events": number of events, "head": last hash, "problems": at most 50 sentences}.
     """
     problems: list[str] = []
     sealed: dict[tuple[int, int], str] = {}
     previous, expected = START, 1
     decided: dict[int, list[Any]] = {}
     masks: dict[int, str] = {}
-    spans: list[Row] = []  # of imported reviews
+    spans: list[Row] = []  # seals of imported reviews
     for row in store.db.query("SELECT * FROM events ORDER BY id"):
         if row["id"] != expected:
             problems.append(f"event {expected} is missing")
@@ -178,7 +177,7 @@ def verify(store: Store) -> Row:
             spans.append(after["reviews"])
     for span in spans:
         if _digest_of_reviews(store, span) != sealed.get((span["first"], span["last"]), span["sha256"]):
-            problems.append(f"of reviews {span['first']} to {span['last']}, brought in, one was altered or is gone")
+            problems.append(f"one of the imported reviews {span['first']} to {span['last']} was altered or is missing")
     for review in store.db.query(f"SELECT salt, {', '.join(_REVIEW)} FROM reviews"):
         event = decided.pop(review["id"], None)
         if event is None and any(s["first"] <= review["id"] <= s["last"] for s in spans):
@@ -186,13 +185,13 @@ def verify(store: Store) -> Row:
         if event is None:
             problems.append(f"review {review['id']} has no event")
         elif event != [*(review[k] for k in ("case_id", "reader", "stage", "decision")), review_sha256(review)]:
-            problems.append(f"review {review['id']} is not what its event says")
-    problems += [f"review {i} is gone" for i in decided]
+            problems.append(f"review {review['id']} differs from its event")
+    problems += [f"review {i} is missing" for i in decided]
     for mask in store.db.query("SELECT id, png FROM lesion_masks WHERE source != 'import'"):
         digest = masks.pop(mask["id"], None)
         if digest is not None and digest != hashlib.sha256(mask["png"]).hexdigest():
             problems.append(f"lesion mask {mask['id']} was altered")
-    problems += [f"lesion mask {i} is gone" for i in masks]
+    problems += [f"lesion mask {i} is missing" for i in masks]
     return {"ok": not problems, "events": expected - 1, "head": previous, "problems": problems[:50]}
 
 
@@ -208,13 +207,11 @@ def trail(
     until: str | None = None,
     before: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Returns the latest events, newest first, with JSON columns parsed, and the case's name as `case`.
+    """Returns the latest `limit` events, newest first, with parsed JSON columns and the case's name as `case`.
 
-    Text (a decision's comment, a finding's label, a tag, a folder) is added from the current rows; text that no longer
-    exists is "(erased)".
-
-    since, until: times or days in ISO 8601 (UTC), days inclusive. before: only events with smaller ids, so that the
-    last event's `id` requests the next page.
+    Text (a decision's comment, a finding's label, a tag, a folder) is added from the current rows, as "(erased)" if it
+    no longer exists. `since` and `until` are times or inclusive days in ISO 8601 (UTC). `before` selects events with
+    smaller ids, so that the id of the last event requests the next page.
     """
     tests: dict[str, object] = {
         "study = ?": study, "case_id = ?": case_id, "who = ?": who, "kind = ?": kind, "at >= ?": since,
@@ -246,7 +243,6 @@ def trail(
 
 
 def _spelled(value: Any, words: dict[str, str]) -> Any:
-    """Replaces the hashes of words by the words."""
     if isinstance(value, dict):
         return {_spelled(k, words): _spelled(v, words) for k, v in value.items()}
     if isinstance(value, list):
@@ -255,7 +251,7 @@ def _spelled(value: Any, words: dict[str, str]) -> Any:
 
 
 def values(store: Store) -> dict[str, list[str]]:
-    """Lists the values of the trail's filters, sorted: {"kinds", "people", "studies"}."""
+    """Returns the sorted values by which the trail can be filtered: {"kinds", "people", "studies"}."""
     columns = {"kinds": "kind", "people": "who", "studies": "study"}
     by_column = {name: store.query(f"SELECT DISTINCT {c} AS v FROM events ORDER BY v") for name, c in columns.items()}
     return {name: [r["v"] for r in rows if r["v"]] for name, rows in by_column.items()}

@@ -1,7 +1,7 @@
-"""Makes, verifies, rotates and restores backups of the database while it is in use; daily while the studio runs.
+"""Makes, verifies, rotates and restores backups of the database while it is in use, daily while the studio runs.
 
-A backup is NAME.sqlite, and NAME.json with its hash, its schema's version, the number of audit events and the last
-one's hash. It does not contain the files of runs or images: `doctor` lists those that are missing.
+A backup consists of NAME.sqlite and of NAME.json with the hash, the schema version, the number of audit events and the
+hash of the last event. It contains neither the files of runs nor images; `doctor` lists missing files.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ DAY = 86400.0  # seconds
 
 
 class BadBackup(ValueError):
-    """Raised if a backup is damaged, missing, or from a newer version; the message says which."""
+    """Raised if a backup is damaged, missing or from a newer version; the message says which."""
 
 
 @dataclass(frozen=True)
 class Backup:
-    """The description of a backup. version: of its schema; events, head: number of audit events and the last hash."""
+    """Description of a backup: its schema `version`, number of audit `events`, and hash of the last event (`head`)."""
 
     file: str
     created: str
@@ -48,9 +48,9 @@ class Backup:
 
 
 def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str = REGULAR) -> Backup:
-    """Copies the database to `folder` (default: home.backups), verifies it, keeps the newest `keep` of its kind.
+    """Copies the database to `folder` (default: home.backups), verifies the copy and keeps the newest `keep` of a kind.
 
-    Only one backup is made at a time in a folder. Raises BadBackup, and removes the copy, if it is invalid.
+    Only one backup at a time is made in a folder. Raises BadBackup, and removes the copy, if the copy is invalid.
     """
     folder = folder or home.backups
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,17 +71,19 @@ def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str =
 
 
 def delete_before(folder: Path, name: str) -> None:
-    """Deletes all backups in `folder` that are older than backup `name`. Raises BadBackup if `name` is missing."""
+    """Deletes all database files in `folder` that are older than the backup `name`, or have no time in their name.
+
+    Raises BadBackup if the backup `name` is missing.
+    """
     with files.locked(folder / "backup"):
         if not (folder / name).is_file():
-            raise BadBackup(f"{name} is gone, so the backups before it stay")
+            raise BadBackup(f"the backup {name} is missing, so older backups are not deleted")
         for old in folder.glob("*.sqlite*"):
             if _time_of(old.name) < _time_of(name):
                 _delete(old)
 
 
 def _time_of(name: str) -> str:
-    """Returns the time in a backup's name; "" for other names."""
     match = re.search(r"\d{8}T\d{9}Z", name)
     return match.group() if match else ""
 
@@ -92,7 +94,7 @@ def _delete(file: Path) -> None:
 
 
 def backups(folder: Path) -> list[Backup]:
-    """Lists the backups in a folder that have a description, newest first."""
+    """Returns the backups in a folder that have a description, newest first."""
     listed = []
     for note in folder.glob("*.json"):
         with contextlib.suppress(OSError, ValueError, TypeError):
@@ -101,31 +103,30 @@ def backups(folder: Path) -> list[Backup]:
 
 
 def check(file: Path) -> Backup:
-    """Verifies a backup and returns its description. Raises BadBackup if it, or its trail, is damaged, or too new."""
+    """Verifies a backup and returns its description. Raises BadBackup if it is damaged or made by a newer version."""
     if not file.is_file():
-        raise BadBackup(f"there is no backup {file}")
+        raise BadBackup(f"the backup {file} does not exist")
     described = _described(file, file.name)
     note = file.with_suffix(".json")
     if note.exists():
         try:
             expected = json.loads(note.read_text())["sha256"]
         except (OSError, ValueError, KeyError, TypeError):
-            raise BadBackup(f"{note.name}, which describes the backup, cannot be read") from None
+            raise BadBackup(f"the description of the backup, {note.name}, cannot be read") from None
         if expected != described.sha256:
-            raise BadBackup(f"{file.name} is damaged: it is not what was written")
+            raise BadBackup(f"{file.name} is damaged: its hash differs from the one recorded in {note.name}")
     return described
 
 
 def copy(source: Path, target: Path, once_alone: Callable[[], object] | None = None) -> None:
-    """Copies a database by SQLite's backup API.
-
-    The copy is a consistent state of the source even if others write to it; readers of the target see all or nothing.
+    """Copies a database with SQLite's backup API, consistently even while others use the source or the target.
 
     Args:
-        source: The database.
-        target: A new file, or a database that others may have open.
-        once_alone: Called once nobody else can write to the target, before its readers see any change. If it raises,
-            the target does not change.
+        source: Path of the database.
+        target: Path of a new file, or of a database that others may have open; readers see all of the change or
+            nothing.
+        once_alone: Function that is called once nobody else can write to the target, before readers see any change. If
+            it raises an error, the target does not change.
     """
     waiting = [] if once_alone is None else [once_alone]
 
@@ -137,7 +138,7 @@ def copy(source: Path, target: Path, once_alone: Callable[[], object] | None = N
     with contextlib.closing(reading), contextlib.closing(sqlite3.connect(target, timeout=30)) as written:
         reading.backup(written, pages=1 if waiting else -1, progress=step)
         if target.suffix == ".partial":
-            written.execute("PRAGMA journal_mode=DELETE")  # a single file, which can be moved
+            written.execute("PRAGMA journal_mode=DELETE")  # makes the copy a single file, which can be moved
     with open(target, "rb+") as content:
         os.fsync(content.fileno())
 
@@ -151,7 +152,7 @@ def _described(file: Path, name: str, strict: bool = True) -> Backup:
                 raise BadBackup(f"{name} is damaged: {wrong[0]}")
             version = migrations.version_of(store.db.conn)
             if not version:
-                raise BadBackup(f"{name} is no database of this studio")
+                raise BadBackup(f"{name} is not a database of this studio")
             trail: Row = audit.verify(store)
             if strict and trail.get("problems"):
                 raise BadBackup(f"the audit trail in {name} is broken: {trail['problems'][0]}")
@@ -160,7 +161,7 @@ def _described(file: Path, name: str, strict: bool = True) -> Backup:
     except sqlite3.OperationalError:
         raise  # a full disk or a locked file does not mean that the backup is damaged
     except sqlite3.DatabaseError as error:
-        raise BadBackup(f"{name} is no database of this studio, or is damaged: {error}") from None
+        raise BadBackup(f"{name} is not a database of this studio, or is damaged: {error}") from None
     return Backup(name, now(), file.stat().st_size, files.file_sha256(file), version, trail["events"], trail["head"])
 
 
@@ -174,20 +175,20 @@ def _reading(file: Path) -> Iterator[Store]:
 
 
 def free(folder: Path, kind: str) -> Path:
-    """Returns an unused path for a new backup of a kind; its name contains the time, so that names sort by time."""
+    """Returns an unused path for a new backup of a kind, whose name contains the time, so that names sort by time."""
     while True:
         target = folder / f"{kind}-{re.sub('[^0-9TZ]', '', now())}.sqlite"
         if not target.exists():
             return target
-        time.sleep(0.001)  # two within one millisecond
+        time.sleep(0.001)  # another backup was made in the same millisecond
 
 
 def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
-    """Replaces the database with a backup; returns the path of a copy of the previous one, if there was any.
+    """Replaces the database with a backup; returns the path of a copy of the previous database, or None without one.
 
     Processes that have the database open continue with the restored one. Nobody can write between the copy and the
-    restoration, so every committed change is in one of the two. Raises BadBackup, and changes nothing, if the
-    backup is invalid.
+    restoration, so every committed change is in one of the two. Raises BadBackup, and changes nothing, if the backup is
+    invalid.
     """
     described = check(file)
     aside: Path | None = None
@@ -220,7 +221,7 @@ def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
 
 
 def _carry_over(store: Store, aside: Path) -> None:
-    """Copies state that must not be reset: used ids and the list of erased images."""
+    """Copies state that must survive a restoration: used ids and the list of erased images."""
     tables: dict[str, list[Row]] = {"sqlite_sequence": [], "erased": [], "settings": []}
     try:
         before = Store.reading(aside)
@@ -229,7 +230,7 @@ def _carry_over(store: Store, aside: Path) -> None:
                 tables[table] = before.query(f"SELECT * FROM {table}")
         finally:
             before.close()
-    except sqlite3.DatabaseError:  # it was unreadable and was moved aside
+    except sqlite3.DatabaseError:  # the previous database was unreadable
         return
     for row in tables["sqlite_sequence"]:
         numbers = [row["seq"], row["name"]]
@@ -242,7 +243,7 @@ def _carry_over(store: Store, aside: Path) -> None:
 
 
 def _moved_aside(home: Home) -> Path:
-    """Moves the files of an unreadable database to the backups."""
+    """Moves the files of an unreadable database to the backups; returns the new path of the database."""
     home.backups.mkdir(parents=True, exist_ok=True)
     aside = free(home.backups, ASIDE)
     for suffix in ("-wal", "-shm", ""):
@@ -253,9 +254,9 @@ def _moved_aside(home: Home) -> Path:
 
 
 class DailyBackup:
-    """Makes backups in a thread while the block `with DailyBackup(home):` runs.
+    """Context manager that makes backups in a thread, whenever the newest backup is `every` seconds old.
 
-    A backup is made whenever the newest is `every` seconds old. also: called after each backup.
+    The function `also` is called after each backup.
     """
 
     def __init__(self, home: Home, every: float = DAY, also: Callable[[], object] = lambda: None):
@@ -265,7 +266,6 @@ class DailyBackup:
         self._thread = threading.Thread(target=self._run, name="backup", daemon=True)
 
     def _due(self) -> float:
-        """Returns the seconds until the next backup."""
         times = [f.stat().st_mtime for f in self.home.backups.glob(f"{REGULAR}-*.sqlite")]
         return max(0.0, max(times, default=0.0) + self.every - time.time())
 
@@ -277,7 +277,7 @@ class DailyBackup:
                 backup(self.home)
                 self.also()
                 self.made.set()
-            except Exception as error:  # the studio continues; the log and `doctor` report it
+            except Exception as error:  # the studio continues; the log and `doctor` report the error
                 logging.getLogger(__name__).warning("no backup could be made: %s", error)
                 self._end.wait(min(self.every, 3600.0))
 

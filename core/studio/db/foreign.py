@@ -1,4 +1,4 @@
-"""Validates content from other installations or programs: types, sizes and file names. An error is one sentence.
+"""Validates content from other installations or programs: types, sizes and file names.
 
 A format is a `Record`, whose fields define the valid values. `read` validates a document, and `refusing` wraps all
 processing of foreign content before it is stored. Names in foreign documents are never used as paths.
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 
 class Refused(ValueError):
-    """Raised for invalid foreign content; the message says what is wrong with it."""
+    """Raised if foreign content is invalid; the message says in one sentence what is wrong."""
 
 
 def plain(text: str) -> str:
-    """Returns `text` if SQLite and UTF-8 can store it. Raises ValueError for NUL and lone surrogates."""
+    """Returns `text` if SQLite and UTF-8 can store it. Raises ValueError if it contains NUL or a lone surrogate."""
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("it is not valid text")
     return text
@@ -53,9 +53,9 @@ class Record(BaseModel):
 
 
 def bounded(value: T, deepest: int = DEEPEST, most: int = MOST_VALUES, longest: int = LONGEST_TEXT) -> T:
-    """Returns a JSON value if its depth, number of values, texts and numbers are within bounds.
+    """Returns a JSON value if its depth, its number of values, its texts and its numbers are within the limits.
 
-    Raises ValueError otherwise, also for NaN and text that is not valid UTF-8.
+    Raises ValueError otherwise, and if the value contains NaN or text that is not valid UTF-8.
     """
     waiting: list[tuple[Any, int]] = [(value, 0)]
     count = 0
@@ -63,36 +63,36 @@ def bounded(value: T, deepest: int = DEEPEST, most: int = MOST_VALUES, longest: 
         nested, depth = waiting.pop()
         count += 1
         if depth > deepest or count > most:
-            raise ValueError("these settings are nested too deeply, or too many")
+            raise ValueError("these settings are nested too deeply or too numerous")
         if isinstance(nested, dict):
             waiting += [(item, depth + 1) for pair in nested.items() for item in pair]
         elif isinstance(nested, (list, tuple)):
             waiting += [(item, depth + 1) for item in nested]
         elif isinstance(nested, str):
             if len(nested) > longest or any("\ud800" <= letter <= "\udfff" for letter in nested):
-                raise ValueError("a text among these settings is too long or not valid")
+                raise ValueError("a text in these settings is too long or not valid")
         elif isinstance(nested, float) and not math.isfinite(nested):
-            raise ValueError("a number among these settings is not finite")
+            raise ValueError("a number in these settings is not finite")
         elif isinstance(nested, int) and abs(nested) > LARGEST:
-            raise ValueError("a number among these settings is too large")
+            raise ValueError("a number in these settings is too large")
     return value
 
 
 def read_json(text: str | bytes, what: str) -> Any:
-    """Reads a JSON document within bounds. what: its name in error messages. Raises Refused if it is invalid."""
+    """Parses a JSON document, called `what` in messages, within the limits of `bounded`. Raises Refused if invalid."""
     with refusing(what):
         return bounded(json.loads(text))
 
 
 def read(kind: Any, value: Any, what: str) -> Any:
-    """Validates a JSON value as type `kind`, such as a `Record`, and returns it as this type. Raises Refused."""
+    """Validates a JSON value, called `what` in messages, as `kind` and returns it. Raises Refused if it is invalid."""
     with refusing(what):
         return TypeAdapter(kind).validate_json(json.dumps(bounded(value)))
 
 
 @contextlib.contextmanager
 def refusing(what: str, kind: type[Refused] = Refused) -> Iterator[None]:
-    """Converts errors that foreign content causes in the block to `Refused`. what: its name in error messages.
+    """Converts errors that foreign content, called `what` in messages, causes in the block to errors of type `kind`.
 
     Errors of this machine (a full disk, a locked database, an interrupt) and the studio's own errors pass unchanged.
     """
@@ -109,7 +109,7 @@ def refusing(what: str, kind: type[Refused] = Refused) -> Iterator[None]:
         raise kind(f"{what} is damaged, or was not written by this program") from error
 
 
-_KINDS = {  # of pydantic's errors: what the value should have been
+_KINDS = {  # pydantic's error types, and the value that each of them requires
     "int_type": "a whole number", "int_parsing": "a whole number", "int_from_float": "a whole number",
     "int_parsing_size": "a smaller number", "float_type": "a number", "float_parsing": "a number",
     "finite_number": "a finite number", "bool_type": "true or false", "bool_parsing": "true or false",
@@ -140,11 +140,11 @@ def fault(problem: Any) -> str:
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """Splits a file name in an archive into path components. Raises Refused if it could lead out of a folder."""
+    """Splits a file name in an archive into path components. Raises Refused if the name could lead out of a folder."""
     components = tuple(name.split("/"))
     bad = any(c in ("", ".", "..") or len(c.encode(errors="replace")) > 240 or not c.isprintable() for c in components)
     if bad or len(name) > 1000 or "\\" in name or ":" in components[0]:
-        raise Refused(f"it names a file outside itself: {name[:200]!r}")
+        raise Refused(f"the archive contains a file with an unsafe name: {name[:200]!r}")
     return components
 
 
@@ -152,5 +152,5 @@ def safe_name(name: str) -> str:
     """Converts the last component of any path to a name that `parts_of` accepts."""
     safe = "".join(letter if letter.isprintable() else "_" for letter in name.replace("\\", "/").rpartition("/")[2])
     while len(safe.encode(errors="replace")) > 240:
-        safe = safe[1:]  # the suffix is kept
+        safe = safe[1:]  # shortened at the start, to keep the file extension
     return safe if safe not in ("", ".", "..") else "file"

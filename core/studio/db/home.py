@@ -1,4 +1,4 @@
-"""The home: the folder of an installation's database, runs and caches."""
+"""The home: the folder with the database, runs and caches of an installation."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class BadHome(ValueError):
 
 @dataclass(frozen=True)
 class Home:
-    """The paths of a home. `Home.at(path)` creates the folders; `Home(path)` does not."""
+    """Paths of a home. `Home.at(path)` creates the folders; `Home(path)` does not."""
 
     path: Path
 
     @classmethod
     def at(cls, path: str | os.PathLike[str] | None = None) -> Home:
-        """Returns the home at `path`, else at $PMSACL_HOME, else in the platform's user-data folder, creating it.
+        """Creates and returns the home at `path`, by default at $PMSACL_HOME or in the platform's user data folder.
 
-        Raises BadHome if it cannot be created.
+        Raises BadHome if the folder cannot be created.
         """
         chosen = path or os.environ.get(VARIABLE) or user_data_dir("pmsacl-studio", appauthor=False)
         home = cls(Path(chosen).expanduser().absolute())
@@ -38,14 +38,14 @@ class Home:
                 folder.mkdir(mode=0o700, exist_ok=True)
             home.close_to_others(fresh)
         except OSError as error:
-            raise BadHome(f"cannot keep a home at {home.path}: {error.strerror}; choose another with --home") from None
+            raise BadHome(f"cannot use the home {home.path}: {error.strerror}; choose another with --home") from None
         return home
 
     def close_to_others(self, fresh: bool = False) -> None:
         """Removes the permissions of other accounts: mode 0700 for the home, 0600 for its database.
 
-        The mode of a folder that is not a home yet is only changed if it is `fresh`, and never if it has the sticky bit
-        (/tmp).
+        A folder that is not a home yet is changed only if it is `fresh`. Folders with the sticky bit, such as /tmp, are
+        never changed.
         """
         if not fresh and not self.db.exists():
             return
@@ -56,7 +56,7 @@ class Home:
                     path.chmod(stat.S_IMODE(mode) & ~0o077)
 
     def left_out_of(self, text: str) -> str:
-        """Returns `text` with paths relative to the home, because the page does not show where the home is."""
+        """Returns `text` with paths relative to the home, because the page does not show the location of the home."""
         for path in {str(self.path), str(self.path.resolve())}:
             text = text.replace(f"{path}/", "").replace(path, "the studio's home")
         return text
@@ -75,15 +75,15 @@ class Home:
 
     @property
     def backups(self) -> Path:
-        """The folder of the database's backups, made daily and before migrations."""
+        """Folder of the database's backups, which are made daily and before migrations."""
         return self.path / "backups"
 
     @property
     def clusters(self) -> Path:
-        """The folder of the cluster maps: maps/KEY, points/KEY and features/KEY.npy."""
+        """Folder of the cluster maps: maps/KEY, points/KEY and features/KEY.npy."""
         return self.cache / "clusters"
 
     @property
     def files(self) -> Path:
-        """The folder where `study import --copy` and the demo keep their images, one folder per study."""
+        """Folder of the images from `study import --copy` and from the demo, with one subfolder per study."""
         return self.path / "files"

@@ -6,19 +6,19 @@ import math
 
 from core.studio.db.store import Row, Store, now
 
-KEPT = 2000  # approximate number of steps whose metrics are kept, at most about twice as many
-RECENT = 1000  # number of last steps whose metrics are all kept
+KEPT = 2000  # approximate number of steps whose metrics are kept; at most twice as many are
+RECENT = 1000  # number of most recent steps whose metrics are all kept
 
 
 def write_metrics(store: Store, run_id: str, rows: list[tuple[int, str, float]]) -> None:
-    """Writes (step, name, value) rows, replacing those of a repeated step; NaN and infinity are stored as NULL."""
+    """Writes (step, name, value) rows, which replace those of a repeated step; NaN and infinity are stored as NULL."""
     keep = [(run_id, step, name, value if math.isfinite(value) else None) for step, name, value in rows]
     with store.write() as db:
         db.conn.executemany("INSERT OR REPLACE INTO metrics (run, step, name, value) VALUES (?, ?, ?, ?)", keep)
 
 
 def stride_of(last: int, most: int) -> int:
-    """Returns the smallest power of two that has at most 2 * `most` multiples among the steps 1 to `last`."""
+    """Returns the smallest power of two with at most 2 * `most` multiples among the steps 1 to `last`."""
     stride = 1
     while last // stride > 2 * most:
         stride *= 2
@@ -26,9 +26,9 @@ def stride_of(last: int, most: int) -> int:
 
 
 def thin_metrics(store: Store, run_id: str, last: int) -> None:
-    """Deletes the metrics of most steps; keeps every `stride_of`-th step, the first two and the last RECENT steps.
+    """Deletes the metrics of most steps, except every `stride_of`-th step, the first two and the last RECENT steps.
 
-    Metrics per epoch (val_...) are kept. The page draws fewer points, at multiples of this stride.
+    Metrics per epoch (`val_...`) are kept. The page draws only some of these points, at multiples of the same stride.
     """
     stride = stride_of(last, KEPT)
     if stride > 1:
@@ -40,7 +40,7 @@ def thin_metrics(store: Store, run_id: str, last: int) -> None:
 
 
 def metrics(store: Store, run_id: str, after: int = -1) -> dict[str, list[tuple[int, float]]]:
-    """Returns a run's metrics of steps later than `after`: name -> [(step, value)] in the order of steps."""
+    """Returns a run's metrics of steps later than `after` as {name: [(step, value)]}, in the order of steps."""
     series: dict[str, list[tuple[int, float]]] = {}
     rows = store.query(
         "SELECT name, step, value FROM metrics WHERE run = ? AND step > ? ORDER BY name, step", [run_id, after]
@@ -56,6 +56,6 @@ def log(store: Store, run_id: str, line: str) -> None:
 
 
 def read_log(store: Store, run_id: str, last: int = 200) -> list[Row]:
-    """Reads the last lines of a run's log, oldest first: [{"at", "line"}]."""
+    """Returns the last lines of a run's log, oldest first: [{"at", "line"}]."""
     rows = store.query("SELECT at, line FROM logs WHERE run = ? ORDER BY id DESC LIMIT ?", [run_id, last])
     return rows[::-1]

@@ -1,7 +1,7 @@
 """Leftovers of killed processes: copies without a study, incomplete arrays, backups and bundles.
 
 A process that creates a temporary file or folder locks it (`hold`, `begin`); the system releases the lock when the
-process ends in any way. Files that are not locked and not referenced are leftovers.
+process ends in any way. Files that are neither locked nor referenced are leftovers.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pathlib import Path
 from core.engine import files
 from core.studio.db.store import Store
 
-OLD = 3600.0  # seconds: see `sweep`
-MADE = 2.0  # seconds within which a process has locked what it created
-_HELD: dict[Path, int] = {}  # file descriptors with locks
+OLD = 3600.0  # default age in seconds in `sweep`
+MADE = 2.0  # seconds after which a process has surely locked a file that it created
+_HELD: dict[Path, int] = {}  # file descriptors that hold the locks
 
 
 def hold(path: Path) -> None:
-    """Locks a file or folder until `let_go` or the end of this process. It may be renamed meanwhile."""
+    """Locks a file or folder until `let_go` or the end of this process. The file or folder may be renamed meanwhile."""
     descriptor = os.open(path, os.O_RDONLY)
-    with contextlib.suppress(OSError):  # a file system without locks: the age decides
+    with contextlib.suppress(OSError):  # on a file system without locks, `sweep` relies on the age alone
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     before = _HELD.pop(path, None)
     _HELD[path] = descriptor
@@ -42,7 +42,7 @@ def let_go(path: Path) -> None:
 
 
 def begin(parent: Path, prefix: str = "tmp") -> Path:
-    """Creates a temporary folder in `parent`, locked until `discard`, and returns its path."""
+    """Creates a temporary folder in `parent`, which is locked until `discard`, and returns its path."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     hold(folder)
     return folder
@@ -56,7 +56,7 @@ def discard(folder: Path) -> None:
 
 @contextlib.contextmanager
 def folder(parent: Path, prefix: str = "tmp") -> Iterator[Path]:
-    """Yields a new temporary folder in `parent`, locked during the block and removed after it."""
+    """Yields a new temporary folder in `parent`, which is locked during the block and removed afterwards."""
     work = begin(parent, prefix)
     try:
         yield work
@@ -80,7 +80,7 @@ def is_held(path: Path) -> bool:
 
 
 def sweep(store: Store, older: float = OLD) -> list[str]:
-    """Removes files and folders that are not referenced and not locked; returns their names.
+    """Removes files and folders that are neither referenced nor locked; returns their names.
 
     Uploads are removed 24 * `older` seconds after their last change, other files after min(`older`, MADE) seconds.
     """
@@ -90,13 +90,13 @@ def sweep(store: Store, older: float = OLD) -> list[str]:
     copies = [path for path in home.files.iterdir() if path.name not in studies and not path.name.startswith(".")]
     work = [*home.cache.glob("tmp*"), *home.path.glob("bundle-*")]
     for paths, age in (([*copies, *work], min(MADE, older)), (home.cache.glob("dropped/*"), 24 * older)):
-        for path in paths:  # the page of an upload may be open the whole day
-            # Times are in the future if the clock was set back.
+        for path in paths:  # uploads stay longer, because the page of an upload may be open all day
+            # Times may be in the future if the clock was set back.
             if max(0.0, time.time() - _last_written(path)) < age or is_held(path):
                 continue
-            with contextlib.suppress(files.Busy), files.locked(path, wait=False):  # an import copies into a study's
+            with contextlib.suppress(files.Busy), files.locked(path, wait=False):  # an import may be using it
                 if path in copies and store.one("SELECT 1 FROM studies WHERE id = ?", [path.name]):
-                    continue  # it has just come in
+                    continue  # the study has just been imported
                 shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
                 removed.append(path.name)
     return removed
@@ -105,6 +105,6 @@ def sweep(store: Store, older: float = OLD) -> list[str]:
 def _last_written(path: Path) -> float:
     times = []
     for inside in (path, *path.rglob("*")):
-        with contextlib.suppress(OSError):  # it has just gone
+        with contextlib.suppress(OSError):  # the file has just been removed
             times.append(inside.stat().st_mtime)
     return max(times, default=0.0)

@@ -1,4 +1,4 @@
-"""Log entries of errors: the traceback, and the message unless it may contain a file name, and so a patient's name."""
+"""Log entries of errors: the traceback, and the message unless it may contain a file name, hence a patient's name."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 import traceback
 
 LEFT_OUT = "(text left out: it may hold names)"
-_NAMES = re.compile(r"""['"‘“\\/]|\.\w{2,5}\b""")  # quoted text, a path, a file's ending
+_NAMES = re.compile(r"""['"‘“\\/]|\.\w{2,5}\b""")  # quoted text, a path or a file extension
 
 
 def text_of(error: BaseException) -> str:
-    """Returns the message of an error, or LEFT_OUT if it contains quoted text or a path."""
+    """Returns the message of an error, or LEFT_OUT if the message contains quoted text or a path."""
     text = str(error)
     return LEFT_OUT if _NAMES.search(text) else text
 

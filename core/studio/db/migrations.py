@@ -1,6 +1,6 @@
 """The schema version of a database, and the steps that migrate older databases to `schema.sql`.
 
-A new home is created by `schema.sql`. A change of that file needs a step here that makes the same change in existing
+`schema.sql` creates a new home. Every change to that file needs a step here that makes the same change in existing
 homes: a function with `@step(N)`, where N is the next version. All due steps run in one transaction.
 """
 
@@ -14,11 +14,11 @@ from core.studio.db.home import BadHome
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 Step = Callable[[sqlite3.Connection], None]
-STEPS: dict[int, Step] = {}  # by the resulting version; 1 is the schema of version 1.0
+STEPS: dict[int, Step] = {}  # by the resulting schema version; 1 is the schema of version 1.0
 
 
 def step(version: int) -> Callable[[Step], Step]:
-    """Registers the function that migrates a database from the previous version to `version`."""
+    """Registers, as a decorator, the function that migrates a database from the previous version to `version`."""
 
     def register(function: Step) -> Step:
         if version != latest() + 1:
@@ -35,24 +35,18 @@ def latest() -> int:
 
 
 def version_of(conn: sqlite3.Connection) -> int:
-    """Returns the version of a database, 0 for an empty one. Raises BadHome if a newer version created it."""
+    """Returns the schema version of a database, or 0 if it is empty. Raises BadHome if a newer version created it."""
     version = int(conn.execute("PRAGMA user_version").fetchone()[0])
     if version > latest():
-        raise BadHome(f"this database was made by a newer version (schema {version}): install that one to open it")
+        raise BadHome(f"this database needs a newer version (schema {version}): install that version of the studio")
     return version
 
 
 def migrate(conn: sqlite3.Connection, before: Callable[[], object]) -> None:
-    """Applies the schema to an empty database, and the due steps to an older one.
+    """Applies the schema to an empty database, and the due steps to an older one, outside of any transaction.
 
-    If two processes call this at once, the second waits and then finds nothing to do.
-
-    Args:
-        conn: The database, outside of a transaction.
-        before: Called first if the database is not empty.
-
-    Raises:
-        BadHome: As `version_of`; nothing is changed.
+    `before` is called first if the database is not empty. If two processes call this at the same time, the second one
+    waits and then has nothing to do. Raises BadHome, and changes nothing, if a newer version created the database.
     """
     version = version_of(conn)
     if version == latest():
@@ -86,5 +80,4 @@ def statements(script: str) -> Iterator[str]:
 
 @step(2)
 def _add_matches(conn: sqlite3.Connection) -> None:
-    """Adds the table of searches for MedMix settings."""
     conn.execute(next(text for text in statements(SCHEMA.read_text("utf-8")) if "CREATE TABLE matches" in text))

@@ -1,4 +1,4 @@
-"""Opening a home's database: it is created if missing, and backed up and migrated if it is older."""
+"""Opens a home's database: creates it if missing; backs up and migrates it if older."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from core.studio.db.store import Store
 
 
 def open(home: Home | str | None = None) -> Store:
-    """Opens the database of a home (Home, path, or None for the default); creates or migrates it if necessary.
+    """Opens the database of a home (a Home, a path, or None for the default), creating or migrating it if necessary.
 
-    Raises BadHome, and changes nothing, if the home is from a newer version.
+    Raises BadHome, and changes nothing, if a newer version created the database.
     """
     store = Store(home if isinstance(home, Home) else Home.at(home))
     try:

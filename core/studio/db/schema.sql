@@ -1,8 +1,8 @@
--- Every table of a home's database, as a new home gets them. `migrations.py` brings older homes to this state.
+-- All tables of a home's database, as created in a new home. `migrations.py` migrates older homes to this schema.
 --
--- JSON columns are text. Times are UTC in ISO 8601 with milliseconds. An id is never given twice (AUTOINCREMENT), so
--- that a page that still shows a deleted case cannot act on the next one. Triggers keep derived tables in step and
--- refuse what must not happen.
+-- JSON columns are text. Times are UTC in ISO 8601 with milliseconds. Ids are never reused (AUTOINCREMENT), so that a
+-- page that still shows a deleted case cannot act on another case. Triggers keep derived tables up to date and refuse
+-- invalid changes.
 
 -- Studies and their cases.
 
@@ -10,7 +10,7 @@ CREATE TABLE studies (
   id TEXT PRIMARY KEY, name TEXT NOT NULL, created TEXT NOT NULL, folder TEXT, layout TEXT,
   config TEXT NOT NULL DEFAULT '{}', -- JSON
   fingerprint TEXT, -- SHA-256 over the content, split and label of all cases
-  binned TEXT -- when it was moved to the bin
+  binned TEXT -- time of the move to the bin
 );
 
 CREATE TABLE cases (
@@ -20,17 +20,17 @@ CREATE TABLE cases (
   split TEXT NOT NULL CHECK (split IN ('train', 'holdout', 'test')),
   label TEXT NOT NULL CHECK (label IN ('normal', 'abnormal', 'unknown')),
   width INTEGER, height INTEGER, bits INTEGER, modality TEXT, sha256 TEXT, phash TEXT,
-  "row" INTEGER NOT NULL, -- its place in the study's prepared arrays
+  "row" INTEGER NOT NULL, -- row in the study's prepared arrays
   added TEXT NOT NULL,
   tags TEXT NOT NULL DEFAULT '[]', -- JSON
   burned_in INTEGER, -- 1 if the image probably contains burned-in text
-  series TEXT, place REAL, slice INTEGER, -- where the image lies in its volume
+  series TEXT, place REAL, slice INTEGER, -- position of the image in its volume
   patient TEXT, -- a keyed hash; NULL if the patient is unknown
-  scale TEXT, -- more than 8 bits: JSON [low, high], the stored values shown as 0 and 255
-  device TEXT, -- as the image's header names it
+  scale TEXT, -- for more than 8 bits: JSON [low, high], the stored values that are shown as 0 and 255
+  device TEXT, -- name of the device in the image's header
   UNIQUE (study, path, frame), UNIQUE (study, "row")
 );
--- These hold the split, so that a case's split is read with its place in an order, without its row.
+-- These indexes contain the split, so that a case's position and split are read without the case's row.
 CREATE INDEX cases_by_name ON cases (study, name, id, split);
 CREATE INDEX cases_by_added ON cases (study, added, id, split);
 CREATE INDEX cases_by_sha256 ON cases (study, sha256, id, split);
@@ -39,7 +39,7 @@ CREATE INDEX cases_by_study ON cases (study, split, label);
 CREATE INDEX cases_by_series ON cases (study, series, place, slice) WHERE series IS NOT NULL;
 CREATE INDEX cases_by_patient ON cases (study, patient) WHERE patient IS NOT NULL;
 
--- The cases' tags, one row each.
+-- The tags of the cases, one row per case and tag.
 CREATE TABLE case_tags (
   tag TEXT NOT NULL, case_id INTEGER NOT NULL, PRIMARY KEY (tag, case_id)
 ) WITHOUT ROWID;
@@ -69,16 +69,16 @@ WHEN NOT EXISTS (SELECT 1 FROM erasures WHERE step = 'rows') BEGIN
   SELECT RAISE(ABORT, 'a lesion mask is never rewritten: add a version');
 END;
 
--- A mask that a person made a case's reference; without a row the last imported one is.
+-- The mask that a reader chose as a case's reference; without a row, the reference is the last imported mask.
 CREATE TABLE reference_masks (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   case_id INTEGER NOT NULL UNIQUE REFERENCES cases(id) ON DELETE CASCADE,
   mask INTEGER NOT NULL REFERENCES lesion_masks(id) ON DELETE CASCADE, reader TEXT NOT NULL, created TEXT NOT NULL
 );
 
--- Where images come from.
+-- Sources of images.
 
--- Folders of this machine that may be imported from.
+-- Folders of this machine from which images may be imported.
 CREATE TABLE roots (folder TEXT PRIMARY KEY, named TEXT NOT NULL, by TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE watches (
@@ -96,7 +96,7 @@ CREATE TABLE incoming (
 ) WITHOUT ROWID;
 CREATE INDEX incoming_by_state ON incoming (study, state, at);
 
--- Runs, and what they say of the cases.
+-- Runs and their results on the cases.
 
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, study TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE,
@@ -107,7 +107,7 @@ CREATE TABLE runs (
   folder TEXT, created TEXT NOT NULL, finished TEXT, seconds REAL, code TEXT, packages TEXT, device TEXT,
   note TEXT NOT NULL DEFAULT '', archived INTEGER NOT NULL DEFAULT 0,
   summary TEXT NOT NULL DEFAULT '{}', -- JSON
-  binned TEXT -- when it was moved to the bin
+  binned TEXT -- time of the move to the bin
 );
 CREATE INDEX runs_by_study ON runs (study, kind, created);
 CREATE INDEX runs_by_parent ON runs (parent);
@@ -123,13 +123,13 @@ CREATE TABLE logs (
 );
 CREATE INDEX logs_by_run ON logs (run, id);
 
--- roi: within the study's region of interest. map: the heat map, of map_h times map_w values between map_lo and map_hi.
+-- Columns with _roi use only the region of interest. map is a map_h x map_w heat map with values from map_lo to map_hi.
 CREATE TABLE readings (
   run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
   case_id INTEGER NOT NULL REFERENCES cases(id) ON DELETE CASCADE,
   score REAL, score_roi REAL, percentile REAL, percentile_roi REAL, flagged INTEGER, flagged_roi INTEGER,
   map BLOB, map_h INTEGER, map_w INTEGER, map_lo REAL, map_hi REAL,
-  not_judged BLOB, -- bits of the map's grid, 1 where nothing was judged, as zlib; NULL where all of it was
+  not_judged BLOB, -- zlib-compressed bits on the map's grid, 1 where nothing is judged; NULL if everything is
   extra TEXT NOT NULL DEFAULT '{}', -- JSON
   created TEXT NOT NULL,
   PRIMARY KEY (run, case_id)
@@ -137,7 +137,7 @@ CREATE TABLE readings (
 CREATE INDEX readings_by_percentile ON readings (run, percentile_roi);
 CREATE INDEX readings_by_score ON readings (run, score, case_id);
 CREATE INDEX readings_by_score_roi ON readings (run, score_roi, case_id);
--- A reading's row is large, because it holds the heat map: these answer without it.
+-- A reading's row is large, because it contains the heat map; these indexes avoid reading the row.
 CREATE UNIQUE INDEX readings_scored ON readings (run, case_id) WHERE score IS NOT NULL;
 CREATE UNIQUE INDEX readings_flagged ON readings (run, case_id) WHERE flagged = 1;
 CREATE UNIQUE INDEX readings_scored_roi ON readings (run, case_id) WHERE score_roi IS NOT NULL;
@@ -152,11 +152,11 @@ CREATE TABLE operating_points (
 );
 CREATE INDEX operating_points_by_run ON operating_points (run, id);
 
--- The order in which cases are worth annotating, for each run that has learnt from marks.
+-- The order in which cases are worth annotating, for each run that was trained on annotations.
 CREATE TABLE next_marks (
   run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
   case_id INTEGER NOT NULL REFERENCES cases(id) ON DELETE CASCADE,
-  value REAL NOT NULL, -- the larger, the sooner the case is shown
+  value REAL NOT NULL, -- cases with larger values are shown earlier
   why TEXT NOT NULL, PRIMARY KEY (run, case_id)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX next_marks_by_value ON next_marks (run, value, case_id);
@@ -168,14 +168,14 @@ CREATE TABLE evaluations (
 );
 CREATE INDEX evaluations_by_study ON evaluations (study, run);
 
--- Settings of a strong augmentation by name, in versions.
+-- Named and versioned settings of a strong augmentation.
 CREATE TABLE presets (
   id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, version INTEGER NOT NULL, strong TEXT NOT NULL,
   config TEXT NOT NULL, note TEXT NOT NULL DEFAULT '', reader TEXT, created TEXT NOT NULL,
   removed INTEGER NOT NULL DEFAULT 0, UNIQUE (name, version)
 );
 
--- Searches for settings of MedMix whose lesions look like chosen ones.
+-- Searches for MedMix settings whose synthetic lesions resemble chosen lesions.
 CREATE TABLE matches (
   id TEXT PRIMARY KEY, study TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE, created TEXT NOT NULL,
   asked TEXT NOT NULL, state TEXT NOT NULL DEFAULT '{}' -- JSON
@@ -192,7 +192,7 @@ CREATE TABLE jobs (
   progress REAL NOT NULL DEFAULT 0, message TEXT NOT NULL DEFAULT '', error TEXT,
   wants TEXT NOT NULL DEFAULT 'run' CHECK (wants IN ('run', 'pause', 'cancel')),
   queue TEXT NOT NULL DEFAULT 'long' CHECK (queue IN ('long', 'short')),
-  key TEXT -- what was asked for: asked for again while it waits or runs, it is the same job
+  key TEXT -- identifies the request, so that equal requests share a queued or running job
 );
 CREATE INDEX jobs_by_key ON jobs (key);
 CREATE INDEX jobs_by_status ON jobs (status, id);
@@ -202,7 +202,7 @@ CREATE TABLE step_times (
   id INTEGER PRIMARY KEY AUTOINCREMENT, job INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE,
   position INTEGER NOT NULL,
   began REAL NOT NULL, -- seconds since 1970
-  share REAL NOT NULL DEFAULT 0, -- of the step, done already when it began (a resumed training)
+  share REAL NOT NULL DEFAULT 0, -- fraction of the step that was done at the start (in a resumed training run)
   seconds REAL
 );
 CREATE INDEX step_times_by_job ON step_times (job, position);
@@ -231,19 +231,19 @@ CREATE TABLE cluster_projected (
 CREATE TABLE readers (name TEXT PRIMARY KEY, role TEXT NOT NULL, password_hash TEXT, created TEXT NOT NULL);
 
 CREATE TABLE sessions (
-  hash TEXT PRIMARY KEY, -- SHA-256 of the secret in the browser's cookie: the database alone lets nobody in
+  hash TEXT PRIMARY KEY, -- SHA-256 of the secret in the browser's cookie, because the database must let nobody sign in
   reader TEXT NOT NULL, created TEXT NOT NULL, expires TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX sessions_by_reader ON sessions (reader);
 
 -- Tokens with which programs sign in as a reader.
 CREATE TABLE tokens (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, hash TEXT NOT NULL UNIQUE, -- of the token, which is not stored
+  id INTEGER PRIMARY KEY AUTOINCREMENT, hash TEXT NOT NULL UNIQUE, -- SHA-256 of the token, which itself is not stored
   reader TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL
 );
 CREATE INDEX tokens_by_reader ON tokens (reader);
 
--- Who made a run, a map, a view or a preset.
+-- Owners of runs, maps, views, presets and uploads.
 CREATE TABLE owners (
   kind TEXT NOT NULL, id TEXT NOT NULL, reader TEXT NOT NULL, created TEXT NOT NULL, PRIMARY KEY (kind, id)
 ) WITHOUT ROWID;
@@ -261,7 +261,7 @@ CREATE TABLE reviews (
   created TEXT NOT NULL, seconds REAL, run TEXT, shown TEXT NOT NULL DEFAULT '{}', -- JSON
   stage TEXT NOT NULL DEFAULT 'first' CHECK (stage IN ('first', 'second', 'adjudication')),
   active INTEGER NOT NULL DEFAULT 1,
-  salt TEXT NOT NULL DEFAULT (lower(hex(randomblob(16)))) -- of the hash that the audit trail keeps of the review
+  salt TEXT NOT NULL DEFAULT (lower(hex(randomblob(16)))) -- salt of the review's hash in the audit trail
 );
 CREATE INDEX reviews_by_case ON reviews (case_id, reader, stage, active);
 CREATE TRIGGER reviews_no_delete BEFORE DELETE ON reviews
@@ -274,21 +274,21 @@ WHEN NOT EXISTS (SELECT 1 FROM erasures WHERE step = 'rows') BEGIN
   SELECT RAISE(ABORT, 'a review is never rewritten: add another');
 END;
 
--- The latest active review of each case, reader and stage is the one that counts.
+-- The latest active review of each case, reader and stage, which is the valid one.
 CREATE TABLE current_reviews (
   case_id INTEGER NOT NULL, reader TEXT NOT NULL, stage TEXT NOT NULL, review_id INTEGER NOT NULL,
   decision TEXT NOT NULL, created TEXT NOT NULL, PRIMARY KEY (case_id, reader, stage)
 ) WITHOUT ROWID;
 CREATE INDEX current_reviews_by_reader ON current_reviews (reader, stage, created, case_id);
 
--- How readers voted: each reader's last word (the second look, if there is one) is one vote; adjudication is none.
+-- Votes of readers: each reader's latest decision (after the second look, if any) is one vote; adjudications are none.
 CREATE TABLE case_votes (
   case_id INTEGER PRIMARY KEY, study TEXT NOT NULL, readers INTEGER NOT NULL, normal REAL NOT NULL,
   abnormal REAL NOT NULL, unsure REAL NOT NULL, disagreement REAL NOT NULL
 );
 CREATE INDEX case_votes_by_disagreement ON case_votes (study, disagreement, case_id);
 
--- Each reader's last word on a case, with the time of the first review: what the worklist is filtered by.
+-- Each reader's latest decision on a case, with the time of the first review, by which the worklist is filtered.
 CREATE TABLE reader_words (
   reader TEXT NOT NULL, case_id INTEGER NOT NULL, study TEXT NOT NULL, decision TEXT NOT NULL, created TEXT,
   PRIMARY KEY (reader, case_id)
@@ -352,18 +352,18 @@ CREATE TABLE findings (
 );
 CREATE INDEX findings_by_case ON findings (case_id, id);
 
--- Drawings that a reader has begun and not saved.
+-- Unsaved drawings of readers.
 CREATE TABLE mask_drafts (
   case_id INTEGER NOT NULL REFERENCES cases(id) ON DELETE CASCADE, reader TEXT NOT NULL, body BLOB NOT NULL,
   updated TEXT NOT NULL, PRIMARY KEY (reader, case_id)
 ) WITHOUT ROWID;
 CREATE INDEX mask_drafts_by_case ON mask_drafts (case_id);
 
--- What a reader says of the marks on a case: whether all lesions are annotated, and where it is normal.
+-- A reader's statements about a case: whether all lesions are annotated, and which area is normal.
 CREATE TABLE case_marks (
   case_id INTEGER NOT NULL REFERENCES cases(id) ON DELETE CASCADE, reader TEXT NOT NULL,
   finished INTEGER NOT NULL DEFAULT 0,
-  normal BLOB, -- a mask as in lesion_masks, of the image's size
+  normal BLOB, -- mask as in lesion_masks, with the size of the image
   updated TEXT NOT NULL, PRIMARY KEY (reader, case_id)
 ) WITHOUT ROWID;
 CREATE INDEX case_marks_by_case ON case_marks (case_id);
@@ -374,9 +374,9 @@ CREATE TABLE reading_sessions (
   id INTEGER PRIMARY KEY AUTOINCREMENT, study TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE,
   reader TEXT NOT NULL, blind INTEGER NOT NULL, neutral INTEGER NOT NULL, shuffled INTEGER NOT NULL,
   choice TEXT NOT NULL, run TEXT,
-  first_review INTEGER NOT NULL, -- the last review that was there before: later ones may belong to the session
+  first_review INTEGER NOT NULL, -- id of the last review before the session, which only later reviews can belong to
   last_review INTEGER, created TEXT NOT NULL, ended TEXT,
-  secret TEXT NOT NULL DEFAULT '' -- of the session's neutral names
+  secret TEXT NOT NULL DEFAULT '' -- secret of the session's neutral names
 );
 CREATE INDEX reading_sessions_by_reader ON reading_sessions (reader, ended, study);
 
@@ -387,13 +387,13 @@ CREATE TABLE reading_session_cases (
 CREATE UNIQUE INDEX reading_session_cases_by_position ON reading_session_cases (session, position, case_id);
 CREATE UNIQUE INDEX reading_session_cases_by_case ON reading_session_cases (case_id, session);
 
--- The order and the numbers under which a reader knows cases whose names are hidden, drawn at random once: one for
--- each reader and study, and one for each reading session.
+-- The order and the numbers in which a reader sees cases with hidden names, drawn at random once: one order for each
+-- reader and study, and one for each reading session.
 CREATE TABLE neutral_orders (
   id INTEGER PRIMARY KEY AUTOINCREMENT, study TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE,
   reader TEXT NOT NULL, session INTEGER REFERENCES reading_sessions(id) ON DELETE CASCADE, secret TEXT NOT NULL,
-  first INTEGER NOT NULL, -- the number of its first case; each next case has the next number
-  whole INTEGER NOT NULL DEFAULT 1 -- 0: cases were imported since
+  first INTEGER NOT NULL, -- number of the first case in the order; the following cases are numbered consecutively
+  whole INTEGER NOT NULL DEFAULT 1 -- 0 if cases were imported later
 );
 CREATE UNIQUE INDEX neutral_orders_by_reader ON neutral_orders (reader, study, coalesce(session, 0));
 CREATE INDEX neutral_orders_by_study ON neutral_orders (study);
@@ -407,18 +407,18 @@ CREATE TRIGGER neutral_orders_incomplete AFTER INSERT ON cases BEGIN
   UPDATE neutral_orders SET whole = 0 WHERE study = NEW.study AND whole = 1;
 END;
 
--- Reader trials: their plans, cases with the reference standard, each reader's parts, and what was rated and marked.
+-- Reader trials: plans, cases with the reference standard, each reader's parts, and the ratings and marks.
 
 CREATE TABLE trials (
   id INTEGER PRIMARY KEY AUTOINCREMENT, study TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE,
   name TEXT NOT NULL, plan TEXT NOT NULL, -- JSON (core/studio/trials/plan.py)
   run TEXT, digest TEXT NOT NULL, made_by TEXT NOT NULL, created TEXT NOT NULL, started TEXT,
-  frozen TEXT, -- when the first decision of any reader was stored
+  frozen TEXT, -- time of the first decision of any reader
   closed TEXT
 );
 CREATE INDEX trials_by_study ON trials (study);
 
--- truth, mask: the reference standard on the day of the plan.
+-- truth and mask are the reference standard at the time of the plan.
 CREATE TABLE trial_cases (
   trial INTEGER NOT NULL REFERENCES trials(id) ON DELETE CASCADE, position INTEGER NOT NULL,
   case_id INTEGER NOT NULL REFERENCES cases(id) ON DELETE CASCADE, truth TEXT NOT NULL, mask INTEGER,
@@ -437,7 +437,7 @@ CREATE INDEX trial_parts_by_trial ON trial_parts (trial);
 CREATE TABLE trial_reads (
   review INTEGER PRIMARY KEY REFERENCES reviews(id) ON DELETE CASCADE,
   part INTEGER NOT NULL REFERENCES trial_parts(id) ON DELETE CASCADE, rating REAL,
-  marks TEXT NOT NULL -- JSON [[x0, y0, x1, y1, rating], ...] as they stood when the decision was stored
+  marks TEXT NOT NULL -- JSON [[x0, y0, x1, y1, rating], ...] at the time of the decision
 );
 CREATE INDEX trial_reads_by_part ON trial_reads (part);
 
@@ -445,7 +445,7 @@ CREATE TABLE trial_marks (
   finding INTEGER PRIMARY KEY REFERENCES findings(id) ON DELETE CASCADE, rating REAL NOT NULL
 );
 
--- The audit trail, and what came with bundles from other homes.
+-- The audit trail, and audit trails from imported bundles.
 
 CREATE TABLE events (
   id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, who TEXT NOT NULL, kind TEXT NOT NULL, study TEXT,
@@ -478,17 +478,17 @@ CREATE TRIGGER foreign_events_no_delete BEFORE DELETE ON foreign_events BEGIN
   SELECT RAISE(ABORT, 'the audit trail is never changed');
 END;
 
--- Patients who are or were erased: reviews may be deleted while `step` is 'rows', and at no other time.
+-- Erasures of patients; reviews may be deleted only while `step` is 'rows'.
 CREATE TABLE erasures (
   id INTEGER PRIMARY KEY AUTOINCREMENT, by TEXT NOT NULL, asked TEXT NOT NULL,
-  step TEXT, -- the next one (core/studio/review/erasing.py); NULL once all are done
-  request TEXT, -- JSON: what is to be deleted; NULL once it has been
-  backup TEXT, -- the file that replaces the older backups
+  step TEXT, -- next step (core/studio/review/erasing.py); NULL once all steps are done
+  request TEXT, -- JSON description of the data to delete; NULL once they are deleted
+  backup TEXT, -- name of the backup that replaces the older backups
   done TEXT
 );
 CREATE INDEX erasures_by_step ON erasures (step) WHERE step IS NOT NULL;
 
--- Keyed digests of the images that were erased, by which they are known if they come in again.
+-- Keyed digests of erased images, by which these are recognised if they are imported again.
 CREATE TABLE erased (digest TEXT PRIMARY KEY) WITHOUT ROWID;
 
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL); -- JSON

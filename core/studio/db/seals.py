@@ -1,6 +1,6 @@
-"""Seals: the hashes of a file's blocks, stored as NAME.seal next to it, to detect damage before use.
+"""Seals: hashes of a file's blocks, stored next to the file as NAME.seal, to detect damage before use.
 
-When a file is opened, a sample of its blocks is checked (all of them if it is small); `doctor` checks all.
+When a file is opened, a sample of its blocks is checked (all blocks of a small file); `doctor` checks all blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SAMPLE = 16  # number of blocks that are checked when a file is opened
 
 
 class Damaged(ValueError):
-    """Raised if a file is damaged; the message names it and says what to do."""
+    """Raised if a file is damaged; the message names the file and says what to do."""
 
 
 def seal_of(file: Path) -> Path:
@@ -38,7 +38,7 @@ def seal(file: Path) -> None:
 
 
 def built_array(file: Path, make: Callable[[Path], object]) -> np.ndarray:
-    """Memory-maps a sealed .npy file. If it is missing or damaged, one caller writes it first by `make(path)`."""
+    """Memory-maps a sealed .npy file. If it is missing or damaged, one caller first writes it with `make(path)`."""
 
     def make_sealed(draft: Path) -> None:
         make(draft)
@@ -48,7 +48,7 @@ def built_array(file: Path, make: Callable[[Path], object]) -> np.ndarray:
 
 
 def kept_array(file: Path) -> np.ndarray | None:
-    """Memory-maps a sealed .npy file; returns None if it is missing, unsealed or damaged."""
+    """Memory-maps a sealed .npy file; returns None if the file is missing, unsealed or damaged."""
     try:
         return files.mapped(file) if is_sealed(file) and not problem(file) else None
     except FileNotFoundError:
@@ -56,37 +56,37 @@ def kept_array(file: Path) -> np.ndarray | None:
 
 
 def is_sealed(file: Path) -> bool:
-    """Returns whether the file has a seal."""
+    """Returns whether a file has a seal."""
     return seal_of(file).exists()
 
 
 def problem(file: Path, full: bool = False) -> str | None:
-    """Returns what is wrong with a file, or None if it is intact or not sealed. full: whether to check all blocks."""
+    """Returns what is wrong with a file, or None if the file is intact or has no seal. `full` checks all blocks."""
     try:
         seal = json.loads(seal_of(file).read_text())
         size, block, blocks = int(seal["bytes"]), int(seal["block"]), list(seal["blocks"])
     except FileNotFoundError:
-        return None if file.exists() else f"{file.name} is gone"
+        return None if file.exists() else f"{file.name} is missing"
     except (OSError, ValueError, KeyError, TypeError):
-        return f"the hashes of {file.name} cannot be read"
+        return f"the seal of {file.name} cannot be read"
     try:
         size_now = file.stat().st_size
         if size_now != size:
-            return f"{file.name} has {size_now} bytes where {size} were written"
+            return f"{file.name} has {size_now} bytes, but {size} were written"
         numbers = range(len(blocks))
         chosen = numbers if full or len(blocks) <= SAMPLE else sorted(random.sample(numbers, SAMPLE))
         with file.open("rb") as content:
             for number in chosen:
                 content.seek(number * block)
                 if _digest(content.read(block)) != blocks[number]:
-                    return f"{file.name} is not what was written (from byte {number * block} on)"
+                    return f"{file.name} was changed after it was written (from byte {number * block} on)"
     except OSError as error:
         return f"{file.name} cannot be read: {error.strerror or error}"
     return None
 
 
 def problems(files: Iterable[Path], full: bool = False) -> list[str]:
-    """Returns the text of `problem` for each file that has one."""
+    """Returns the result of `problem` for each file that has a problem."""
     return [text for text in (problem(file, full) for file in files) if text]
 
 

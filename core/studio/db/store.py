@@ -20,8 +20,8 @@ from typing import Any, TypeAlias
 
 from core.studio.db.home import Home
 
-# sqlite-utils would load pandas for its time stamps, which no column here holds; that takes two thirds of the start-up
-# time of a verb or worker. A module marked as absent is not searched for.
+# sqlite-utils would load pandas for time stamps, which are not used here; that takes two thirds of the start-up time of
+# a command or worker. A module that is marked as absent is not searched for.
 _PANDAS = sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
 import sqlite_utils  # noqa: E402
 
@@ -34,23 +34,23 @@ Row: TypeAlias = dict[str, Any]
 Params: TypeAlias = Sequence[Any] | dict[str, Any]
 
 
-_CUT = re.compile(r"\d+ requested and \d+ written")  # the error of ndarray.tofile, which has no errno
+_CUT = re.compile(r"\d+ requested and \d+ written")  # error message of ndarray.tofile, which has no errno
 
 
 class NotFound(ValueError):
-    """Raised for an unknown study, run, case or job."""
+    """Raised if a study, run, case or job is unknown."""
 
 
 def now() -> str:
-    """Returns the current time in UTC, ISO 8601 with milliseconds, which sorts as text."""
+    """Returns the current time in UTC, in ISO 8601 with milliseconds, so that times sort as text."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _opened(conn: sqlite3.Connection) -> sqlite_utils.Database:
-    """Returns the database of a connection, which is closed when the database is no longer referenced.
+    """Returns the database of a connection, and closes the connection when the database is no longer referenced.
 
-    A connection and its statement cache refer to each other. Without this it would keep its files and pages (2 MB)
-    until the next full garbage collection, which may take hours in a server.
+    A connection and its statement cache refer to each other, so the connection would otherwise keep its files and pages
+    (2 MB) until the next full garbage collection, which may take hours in a server.
     """
     db = sqlite_utils.Database(conn)
     weakref.finalize(db, _close, conn).atexit = False
@@ -58,15 +58,15 @@ def _opened(conn: sqlite3.Connection) -> sqlite_utils.Database:
 
 
 def _close(conn: sqlite3.Connection) -> None:
-    with contextlib.suppress(sqlite3.ProgrammingError):  # it belongs to another thread: the collector closes it
+    with contextlib.suppress(sqlite3.ProgrammingError):  # another thread's connection is closed by garbage collection
         conn.close()
 
 
 def _log_ahead(conn: sqlite3.Connection) -> None:
     """Sets the journal mode WAL, so that readers do not wait for writers.
 
-    The mode is stored in the file. If several processes set it in a new file at once, SQLite reports the file as locked
-    to all except one, regardless of the busy timeout, so they try again.
+    The mode is stored in the file. If several processes set the mode in a new file at once, SQLite reports the file as
+    locked to all but one of them, regardless of the busy timeout, so they try again.
     """
     until = time.monotonic() + BUSY_SECONDS
     while True:
@@ -80,17 +80,18 @@ def _log_ahead(conn: sqlite3.Connection) -> None:
 
 
 class Store:
-    """The database of a home; `opening.open` returns a migrated one.
+    """Database of a home; `opening.open` returns a migrated one.
 
-    There is one connection per thread, closed when the thread ends. Threads can share a store; forked processes cannot.
+    Each thread has its own connection, which is closed when the thread ends. Threads can share a store, but forked
+    processes cannot.
     """
 
     def __init__(self, home: Home):
         self.home = home
         self._local = threading.local()
         self._opened = False
-        # Threads of one process take turns here, each woken by the previous one. With SQLite alone they would retry
-        # after pauses of up to 100 ms, and a thread that has waited long would wait the longest.
+        # Threads of one process take turns by this lock, each woken by the previous one. With SQLite alone they would
+        # retry after pauses of up to 100 ms, which are longest for threads that have already waited long.
         self._turn = threading.Lock()
 
     @classmethod
@@ -103,54 +104,54 @@ class Store:
 
     @property
     def db(self) -> sqlite_utils.Database:
-        """The connection of this thread, opened on first use."""
+        """The database connection of this thread, opened on first use."""
         db = getattr(self._local, "db", None)
         if db is None:
             if not self._opened:
-                # Created here, as SQLite would let other accounts read it; -wal and -shm get the same permissions. An
-                # existing file is not opened: closing it would release all locks of this process on it (POSIX).
+                # Created here because SQLite would let other accounts read it; -wal and -shm get the same permissions.
+                # An existing file is not opened: closing it would release all locks of this process on it (POSIX).
                 with contextlib.suppress(FileExistsError):
                     os.close(os.open(self.home.db, os.O_CREAT | os.O_EXCL, 0o600))
-            # A database that was deleted since is not created again: a deleted home stays deleted.
+            # mode=rw does not create a database that was deleted meanwhile: a deleted home stays deleted.
             conn = sqlite3.connect(f"{self.home.db.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS)
             self._opened = True
             _log_ahead(conn)
-            conn.execute("PRAGMA synchronous=FULL")  # a review that was confirmed as saved survives a power failure
+            conn.execute("PRAGMA synchronous=FULL")  # reviews confirmed as saved survive a power failure
             conn.execute("PRAGMA foreign_keys=ON")
             db = self._local.db = _opened(conn)
         return db
 
     def query(self, sql: str, params: Params = ()) -> list[Row]:
-        """Returns all rows as dictionaries; a statement that writes and returns rows is committed."""
+        """Returns all rows as dictionaries. A statement that writes and returns rows is committed."""
         db = self.db
         if not sql.startswith("SELECT "):
             return list(db.query(sql, params))
-        # sqlite-utils adds a savepoint to each query, so that it has three statements, each of which releases the
+        # sqlite-utils wraps each query in a savepoint, which makes three statements, each of which releases the
         # interpreter lock. The page makes about fifty queries per decision, so plain reads are executed directly.
         cursor = db.conn.execute(sql, params)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def columns(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
-        """Returns the columns of a query as tuples; for many rows it takes a tenth of the time of `query`."""
+        """Returns the columns of a query as tuples, which for many rows takes a tenth of the time of `query`."""
         cursor = self.db.conn.execute(sql, params)
         rows = cursor.fetchall()
         return [tuple(map(itemgetter(i), rows)) for i in range(len(cursor.description))]
 
     def one(self, sql: str, params: Params = ()) -> Row | None:
-        """Returns the first row, or None."""
+        """Returns the first row of a query, or None if there is no row."""
         rows = self.query(sql, params)
         return rows[0] if rows else None
 
     def first(self, sql: str, params: Params = ()) -> Row:
-        """Returns the first row of a query. Raises NotFound if there is none."""
+        """Returns the first row of a query. Raises NotFound if there is no row."""
         row = self.one(sql, params)
         if row is None:
-            raise NotFound(f"there is no row for: {sql}")
+            raise NotFound(f"no row matches the query: {sql}")
         return row
 
     def execute(self, sql: str, params: Params = ()) -> sqlite3.Cursor:
-        """Executes one writing statement, committed unless inside `write()`."""
+        """Executes one writing statement and commits it, unless inside `write()`."""
         with self.write() as db:
             return db.execute(sql, params)
 
@@ -159,12 +160,12 @@ class Store:
         """Opens a transaction that holds the write lock from the start, so that what it reads stays valid.
 
         Nested calls join the outer transaction. Raises RuntimeError inside `snapshot`, because another writer may have
-        committed since it began.
+        committed since the snapshot began.
         """
         db = self.db
         if db.conn.in_transaction:
             if self.in_snapshot:
-                raise RuntimeError("a transaction that was begun to read does not write")
+                raise RuntimeError("a read transaction (`snapshot`) cannot write: call `write` outside of it")
             with db.atomic():
                 yield db
             return
@@ -181,7 +182,10 @@ class Store:
             act()
 
     def after(self, act: Callable[[], object]) -> None:
-        """Calls `act` after this thread's transaction is committed, not after a rollback; immediately without one."""
+        """Calls `act` when this thread's transaction is committed, but not if the transaction is rolled back.
+
+        Outside of a transaction, `act` is called immediately.
+        """
         if self.db.conn.in_transaction:
             self._local.after.append(act)
         else:
@@ -189,7 +193,7 @@ class Store:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Opens a read transaction, in which all queries see the same state. Nested calls join the outer one."""
+        """Opens a read transaction in which all queries see the same state. Nested calls join the outer transaction."""
         db = self.db
         if db.conn.in_transaction:
             yield
@@ -218,7 +222,7 @@ class Store:
         db.conn.execute("COMMIT")
 
     def setting(self, key: str, default: Any = None) -> Any:
-        """Returns the value of a setting, or `default`."""
+        """Returns the value of a setting, or `default` if the setting does not exist."""
         row = self.one("SELECT value FROM settings WHERE key = ?", [key])
         return default if row is None else json.loads(row["value"])
 
@@ -236,7 +240,7 @@ class Store:
 
 
 def is_full(error: BaseException) -> bool:
-    """Returns whether an error or its cause (of the system, SQLite or NumPy) means that the disk is full."""
+    """Returns whether an error or its cause (from the system, SQLite or NumPy) means that the disk is full."""
     text = str(error)
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in text
     if full or os.strerror(errno.ENOSPC) in text or _CUT.search(text):

@@ -1,3 +1,3 @@
-"""The demo study and the tour that runs on it."""
+"""Demo study, and the guided tour of that study."""
 
 STUDY = "demo"

@@ -1,4 +1,4 @@
-"""The demo study: synthetic images, imported as a bundle with finished runs, and a training on them on this machine."""
+"""Imports the demo study, a bundle of synthetic images and finished runs, and trains on its images on this machine."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from core.studio.runs.records import get_run, list_runs
 from core.studio.training.live import total_steps
 
 READY = Path(__file__).with_name("demo.zip")  # made by `python -m tests.tools.demo`
-READER = "demo reader"  # reader of the marks in the bundle
-CAME = "demo:ready"  # the setting with the ids of the runs in the bundle
+READER = "demo reader"  # reader of the annotations in the bundle
+CAME = "demo:ready"  # setting with the ids of the runs in the bundle
 FITTED = ("lesion-head", "padim", "igd")
 
-BEHIND = {"gives_way": True}  # argument of each step, so that other jobs come first
+BEHIND = {"gives_way": True}  # argument of each step that lets other jobs run first
 
 
 def is_fresh(store: Store) -> bool:
-    """Returns whether the home has no study, not even in the bin."""
+    """Returns whether the home contains no studies, including the bin."""
     return store.one("SELECT 1 FROM studies") is None
 
 
 def offer(store: Store, device: str = "auto") -> int | None:
     """Imports the demo study and queues a job that recomputes the weights of its runs named "First look".
 
-    The bundle contains scores, a training, maps, annotations and a run fitted to them, but no weights, which learning
-    from annotations needs. Returns the job's id, or None if the study exists; it is restored if it is in the bin.
+    The bundle contains runs, scores, maps and annotations, but no weights, which are needed to learn from annotations.
+    Returns the id of the job, or None if the study already exists. A study in the bin is restored.
     """
     DETECTORS.names()  # imports torch now, so that other writers do not wait for it below
     with store.write():
@@ -59,16 +59,16 @@ def offer(store: Store, device: str = "auto") -> int | None:
 
 
 def train(store: Store, device: str = "auto") -> int:
-    """Queues the training and fits of `training_steps`, to run after all other jobs; returns the job's id."""
+    """Queues the steps of `training_steps`, to run after all other jobs, and returns the id of the job."""
     job = jobs.once(store, ["demo", STUDY], lambda: training_steps(store, device), start=False)["id"]
     _own(store, job)
     return job
 
 
 def training_steps(store: Store, device: str) -> list[dict]:
-    """Creates the runs of `train` and returns their steps.
+    """Creates the runs for `train` and returns the steps of their job.
 
-    These are a training, its map, three detectors on its encoder, and PaDiM on an untrained encoder.
+    The runs are a pre-training run with a map, three detectors on its encoder, and PaDiM on an untrained encoder.
     """
     config = PRETRAIN_PRESETS["quick"]
     encoder, untrained = create_pretrain(store, STUDY, config), create_untrained(store, STUDY, config.size)
@@ -76,7 +76,7 @@ def training_steps(store: Store, device: str) -> list[dict]:
     untrained_fit = create_fit(store, untrained, "padim", DETECTORS.get("padim").preset())
     args: dict[str, Any] = {"device": device, "evaluate": True, **BEHIND}
     training, *scoring = chain(encoder, fits, **args)
-    # The map comes directly after the training, so that Clusters shows it while detectors are fitted.
+    # The map follows directly after pre-training, so that Clusters shows the map while detectors are fitted.
     embed = {"step": "embed", "run": encoder, "args": {"config": film(store, encoder), **BEHIND}}
     return [training, embed, *scoring, *chain(untrained, [untrained_fit], **args)]
 
@@ -85,7 +85,7 @@ OWN, PAUSED = "demo:jobs", "demo:paused"  # settings: ids of the jobs that the d
 
 
 def pause(store: Store) -> list[int]:
-    """Pauses the jobs that the demo queued, when the server stops, and returns their ids; other jobs continue."""
+    """Pauses the jobs that the demo queued, when the server stops, and returns their ids. Other jobs continue."""
     paused = stopping.pause(store, set(store.setting(OWN, [])))
     if paused:
         store.set_setting(PAUSED, paused)
@@ -93,7 +93,7 @@ def pause(store: Store) -> list[int]:
 
 
 def go_on(store: Store) -> None:
-    """Resumes the demo's jobs that `pause` has paused."""
+    """Resumes the jobs that `pause` has paused."""
     paused = store.setting(PAUSED, [])
     if paused:
         store.set_setting(PAUSED, [])
@@ -106,9 +106,9 @@ def _own(store: Store, job: int) -> None:
 
 
 def film(store: Store, run: str) -> dict:
-    """Returns the `MapConfig`, as a dict, of the map of run `run` that Clusters opens first.
+    """Returns the `MapConfig`, as a dictionary, of the map that Clusters opens first for a pre-training run.
 
-    It is a t-SNE map of all epochs that the training will save.
+    The map is a t-SNE of all epochs that the run will save.
     """
     from core.studio.clusters.config import MapConfig
 

@@ -1,4 +1,4 @@
-"""The study of the guided tour: the demo study, which can be reset to its original state. No other study is changed."""
+"""Prepares the demo study for the guided tour, and resets the study to its original state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STAY = (
 
 
 def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
-    """Imports the demo study if missing, or queues a first look if no run has scored it; `wake` starts a worker."""
+    """Imports the demo study if it is missing, or queues a first look if no run has scored it; returns `state`."""
     demo.offer(store, device)
     if _there(store) and not scored_runs(store, STUDY) and not _jobs(store, "running", "queued"):
         look(store, STUDY, device, start=False)
@@ -39,10 +39,10 @@ def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
 
 
 def state(store: Store) -> dict:
-    """Describes the demo study and its jobs.
+    """Returns the state of the demo study.
 
-    Returns {"study": its id, "ready": whether it exists, "job": its running or waiting job, "found": the result of
-    `found`, "stored": run id of the newest encoder trained on it, or None}.
+    "study" is the id of the study, "ready" whether the study exists, "job" its running or waiting job or None, "found"
+    the result of `found`, and "stored" the id of its newest pre-training run or None.
     """
     going = _jobs(store, "running", "queued")
     at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)
@@ -56,10 +56,10 @@ def state(store: Store) -> dict:
 
 
 def agreement(store: Store, reader: str) -> dict:
-    """Counts the test images on which a reader agrees with the run that Review shows first, and with the ground truth.
+    """Returns numbers of test images that a reader has called normal or abnormal.
 
-    Returns {"read": scored test images that the reader called normal or abnormal, "machine": agreement with the run,
-    "truth": with the ground truth, "missed": abnormal images that the reader found but the run did not flag}.
+    "read" counts all of these images, "machine" those on which the run that Review shows first agrees, "truth" those on
+    which the ground truth agrees, and "missed" abnormal images that the reader found but the run did not flag.
     """
     scored = scored_runs(store, STUDY)
     row = store.first(
@@ -75,10 +75,7 @@ def agreement(store: Store, reader: str) -> dict:
 
 
 def found(store: Store) -> int | None:
-    """Returns the id of the abnormal case with the highest score by the run that Review shows first.
-
-    Returns None if no run has scored an abnormal case yet.
-    """
+    """Returns the id of the abnormal case that the first run in Review scores highest, or None if none is scored."""
     scored = scored_runs(store, STUDY)
     row = store.one(
         "SELECT c.id FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.label = 'abnormal' "
@@ -91,9 +88,9 @@ def found(store: Store) -> int | None:
 def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
     """Resets the demo study to its original state, and returns the result of `state`.
 
-    All tags, views, findings, and added runs and maps are deleted. Reviews and their events are never deleted; reviews
-    are withdrawn, which an event records. A changed lesion mask gets a new version that equals the imported one. Raises
-    ValueError if a worker does not stop in time.
+    Tags, views, findings, and added runs and maps are deleted. Reviews are withdrawn but not deleted, and an event
+    records that. A changed lesion mask gets a new version that equals the imported mask. Raises ValueError if a running
+    job does not stop within `seconds`.
     """
     if not _there(store):
         return state(store)
@@ -121,8 +118,8 @@ def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
         for name in ("blind", "labels", "tags"):
             db.execute("DELETE FROM settings WHERE key = ?", [f"{name}:{STUDY}"])
         for mask in _redrawn(store):
-            of = store.first("SELECT case_id FROM lesion_masks WHERE id = ?", [mask])["case_id"]
-            masks.restore(RequestContext.read(store, reader, case_id=of), mask)
+            case_id = store.first("SELECT case_id FROM lesion_masks WHERE id = ?", [mask])["case_id"]
+            masks.restore(RequestContext.read(store, reader, case_id=case_id), mask)
         audit.record(store, reader, "reset", study=STUDY, before={"reviews": counted, "runs": len(fits_first)})
     return state(store)
 
@@ -132,7 +129,7 @@ def _there(store: Store) -> bool:
 
 
 def _jobs(store: Store, *statuses: str) -> list[dict]:
-    """Lists jobs with a run of the demo study."""
+    """Returns the jobs that have a run of the demo study."""
     mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [STUDY])}
     listed = jobs.list_jobs(store, *statuses)
     return [j for j in listed if any(s["run"] in mine for s in j["chain"])]
@@ -144,12 +141,12 @@ def _end_jobs(store: Store, seconds: float) -> None:
     end = time.monotonic() + seconds
     while _jobs(store, "running"):
         if time.monotonic() > end:
-            raise ValueError("The training is still being stopped. Press Reset again in a moment.")
+            raise ValueError("The training run is still stopping. Press Reset again in a moment.")
         time.sleep(0.1)
 
 
 def _redrawn(store: Store) -> list[int]:
-    """Returns the ids of imported masks of cases whose newest mask differs."""
+    """Returns the ids of imported masks that differ from the newest mask of their case."""
     rows = store.query(
         "SELECT id FROM lesion_masks m WHERE source = 'import' AND case_id IN (SELECT id FROM cases WHERE study = ?) "
         "AND png != (SELECT png FROM lesion_masks n WHERE n.case_id = m.case_id ORDER BY version DESC LIMIT 1)",

@@ -20,7 +20,7 @@ from core.studio.runs import weights
 
 @dataclass(frozen=True)
 class Finding:
-    """A result of a check. level: 'ok', 'note' (for information) or 'bad' (needs action). text: what was found."""
+    """Result of a check. `level` is "ok", "note" (for information) or "bad" (needs action)."""
 
     level: str
     text: str
@@ -30,7 +30,7 @@ CHECKS: dict[str, tuple[str, Callable[[Store], list[Finding]]]] = {}
 
 
 def check(name: str, title: str) -> Callable:
-    """Registers the decorated function as a check; it takes the store and returns its findings."""
+    """Decorator that registers a function, which takes the store and returns findings, as a check."""
 
     def add(function):
         CHECKS[name] = (title, function)
@@ -40,13 +40,13 @@ def check(name: str, title: str) -> Callable:
 
 
 def examine(store: Store, device: str = "auto") -> list[dict]:
-    """Runs all checks; returns [{"check", "title", "level", "text"}]. An exception in a check is a "bad" finding."""
+    """Runs all checks; returns [{"check", "title", "level", "text"}]. A check that fails has the level "bad"."""
     results = []
     for name, (title, function) in {**CHECKS, "device": ("Device", lambda s: _device(device))}.items():
         try:
             findings = function(store)
         except Exception as error:
-            findings = [Finding("bad", f"the check itself failed: {type(error).__name__}: {error}")]
+            findings = [Finding("bad", f"the check failed: {type(error).__name__}: {error}")]
         results += [{"check": name, "title": title, "level": f.level, "text": f.text} for f in findings]
     return results
 
@@ -85,7 +85,7 @@ def _python(store: Store) -> list[Finding]:
 
 
 def _requirements() -> list[str]:
-    """Returns the lines of requirements.txt, from the clone or the installed package."""
+    """Returns the requirements, from requirements.txt of the clone or from the installed package."""
     import importlib.metadata
 
     file = Path(__file__).resolve().parents[3] / "requirements.txt"
@@ -96,7 +96,7 @@ def _requirements() -> list[str]:
 def _home(store: Store) -> list[Finding]:
     free = shutil.disk_usage(store.home.path).free / 2**30
     text = f"{store.home.path}, {free:.1f} GiB free"
-    return [Finding("ok", text) if free > 5 else Finding("note", f"{text}: training needs room for checkpoints")]
+    return [Finding("ok", text) if free > 5 else Finding("note", f"{text}; training needs space for checkpoints")]
 
 
 @check("database", "Database")
@@ -140,7 +140,7 @@ def _images(store: Store) -> list[Finding]:
         gone = [r["path"] for r in rows if not Path(r["path"]).exists()]
         other = [r["path"] for r in rows if _is_replaced(r)]
         advice = "put them back, or import the study again with --copy"
-        for files, fault in ((gone, "are gone"), (other, "are not what was imported")):
+        for files, fault in ((gone, "are missing"), (other, "have changed since the import")):
             if files:
                 text = f"{study['id']}: {len(files)} of {len(rows)} files {fault}, the first is {files[0]!r}"
                 findings.append(Finding("bad", f"{text}; {advice}"))
@@ -165,8 +165,8 @@ def _caches(store: Store) -> list[Finding]:
             sound += 1
             continue
         shutil.rmtree(folder, ignore_errors=True)
-        text = f"images of {folder.parent.name} at {folder.name.split('-')[0]} pixels were damaged and are removed"
-        findings.append(Finding("note", f"{text}; they are prepared again when needed"))
+        text = f"images of {folder.parent.name} at {folder.name.split('-')[0]} pixels were damaged and are now removed"
+        findings.append(Finding("note", f"{text}; they will be prepared again when needed"))
     return findings or [Finding("ok", f"all {sound} sets are intact")]
 
 
@@ -177,14 +177,14 @@ def _runs(store: Store) -> list[Finding]:
     for run in rows:
         folder = store.home.path / run["folder"]
         if not folder.is_dir():
-            findings.append(Finding("bad", f"the files of run {run['id']} are gone"))
+            findings.append(Finding("bad", f"the files of run {run['id']} are missing"))
             continue
         findings += [Finding("bad", weights.sentence(run, text)) for text in weights.problems(folder, full=True)]
     folders = {r["folder"] for r in store.query("SELECT folder FROM runs")}
     loose = [f.name for f in sorted(store.home.runs.iterdir()) if f.is_dir() and f"runs/{f.name}" not in folders]
     if loose and not folders:
         text = f"the database has no runs, but there are files of {len(loose)} runs, such as {loose[0]!r}"
-        findings.append(Finding("bad", f"{text}: the database was lost or replaced; put it back or use `restore`"))
+        findings.append(Finding("bad", f"{text}: the database was lost or replaced; use `restore` to recover it"))
     elif loose:
         findings.append(Finding("note", f"{len(loose)} folders belong to no run, such as {loose[0]!r}"))
     return findings or [Finding("ok", f"the files of all {len(rows)} finished runs are present and intact")]

@@ -16,9 +16,9 @@ from core.engine.registry import STRONG
 
 
 def form(kind: type[Config]) -> list[dict]:
-    """Builds the form of a configuration class: [{"title", "fields": [...]}], in the order of the declarations.
+    """Builds the form of a configuration class, [{"title", "fields": [...]}], in the order of the declarations.
 
-    Nested configurations, which have separate forms, and hidden options are skipped.
+    Hidden options and nested configurations, which have their own forms, are skipped.
     """
     groups: dict[str, list[dict]] = {}
     hints = types_of(kind)
@@ -33,7 +33,7 @@ def form(kind: type[Config]) -> list[dict]:
 
 
 def field(name: str, hint: Any, declared: Option) -> dict:
-    """Returns the description of an option's control: kind by the type `hint`, label, help and limits by `declared`."""
+    """Describes the control of an option: its kind, chosen by the type `hint`, and its label, help text and limits."""
     unit = f" In {declared.unit}." if declared.unit else ""
     common = {
         "key": name,
@@ -73,7 +73,7 @@ def _limits(declared: Option) -> dict[str, float | None]:
 
 
 def explained(kind: type) -> dict[str, str]:
-    """Returns {field: description}, read as 'name: words.' from the docstrings of a dataclass and its bases."""
+    """Returns {field: description} from "name: description." entries in the docstrings of a dataclass and its bases."""
     sentences: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if dataclasses.is_dataclass(base):
@@ -92,7 +92,7 @@ def _own_words(kind: type) -> dict[str, str]:
 
 
 def medmix_forms() -> dict:
-    """Returns the forms of the strong augmentations, MedMix first, and of the weak views, for the MedMix tab.
+    """Returns the forms in the MedMix tab: strong augmentations, with MedMix first, and weak augmentations.
 
     The result is {"strong": {name: {"title", "section", "form", "defaults"}}, "weak": {"form", "presets"}}.
     """

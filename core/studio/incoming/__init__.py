@@ -1,4 +1,4 @@
-"""Images that arrive automatically, through a watched folder or DICOM, and results that are sent to servers."""
+"""Receives images automatically, through watched folders or DICOM, and sends results to servers."""
 
-KINDS = {"seg": "dicom-seg", "map": "dicom-map", "sr": "dicom-sr"}  # export formats that servers are sent, by kind
-PASSWORD = "PMSACL_DICOMWEB_PASSWORD"  # the variable that a server's password is read from
+KINDS = {"seg": "dicom-seg", "map": "dicom-map", "sr": "dicom-sr"}  # export format of each kind of result that is sent
+PASSWORD = "PMSACL_DICOMWEB_PASSWORD"  # environment variable with the password of a server

@@ -1,8 +1,8 @@
-"""A DICOM node (C-ECHO, C-STORE) that writes received images into a study's watched folder, where `watch` imports them.
+"""DICOM node (C-ECHO, C-STORE) that writes received images into a study's watched folder, where `watch` imports them.
 
-It listens only while `dicom serve` runs, under one AE title, and only to the senders that it was given: a calling AE
-title with an address or network. An image is acknowledged as stored once it is complete, can be decoded and is on the
-disk; anything else is refused with a message, and nothing of it is stored.
+The node runs only during `dicom serve`, under one AE title, and accepts only listed senders, each with a calling AE
+title and an address or network. An image is acknowledged once it is complete, can be decoded and is on the disk.
+Everything else is refused with a message and not stored.
 """
 
 from __future__ import annotations
@@ -27,69 +27,69 @@ from core.studio.ingest import erased
 from core.studio.ingest.decode import probe, read_image
 from core.studio.ingest.unreadable import Unreadable, refusing
 
-PORT = 11112  # of DICOM over plain TCP
-LARGEST, IN_ALL = 1 << 30, 2 << 30  # bytes of one object, and of all objects in transit
+PORT = 11112  # registered port for DICOM over plain TCP
+LARGEST, IN_ALL = 1 << 30, 2 << 30  # maximum bytes of one object, and of all objects in transit
 MOST_ASSOCIATIONS = 8
-SILENT, PATIENCE = 16, 10.0  # unidentified connections, and seconds for which they may be silent
-C_STORE = 0x0001  # of a message's CommandField
-NAMELESS, CT_IMAGE = "2.25.0", "1.2.840.10008.5.1.4.1.1.2"  # stand for UIDs that a message leaves empty
+SILENT, PATIENCE = 16, 10.0  # maximum connections without an association, and their time limit in seconds
+C_STORE = 0x0001  # CommandField of a C-STORE request
+NAMELESS, CT_IMAGE = "2.25.0", "1.2.840.10008.5.1.4.1.1.2"  # replace UIDs that a message leaves empty
 MISSING = "this needs {}: pip install 'pmsacl-studio[dicom]'"
 NOT_UNDERSTOOD, NO_SPACE = 0xC000, 0xA700  # statuses of C-STORE (PS3.4, B.2.3)
 
 
 @dataclass(frozen=True)
 class Peer:
-    """An allowed sender: a calling AE title from an address or network."""
+    """Allowed sender of images, identified by its calling AE title and its address or network."""
 
     title: str
     network: ipaddress.IPv4Network | ipaddress.IPv6Network
 
     @classmethod
     def of(cls, text: str) -> Peer:
-        """Parses text such as 'PACS@192.0.2.7' or 'CT1@192.0.2.0/24'. Raises ValueError for anything else."""
+        """Parses a sender such as 'PACS@192.0.2.7' or 'CT1@192.0.2.0/24'. Raises ValueError if the form is invalid."""
         title, sign, address = text.partition("@")
         try:
             if not sign:
                 raise ValueError
             return cls(checked_title(title), ipaddress.ip_network(address))
         except ValueError:
-            raise ValueError(f"a sender is named as AETITLE@ADDRESS or AETITLE@NETWORK, not {text!r}") from None
+            raise ValueError(f"a sender must have the form AETITLE@ADDRESS or AETITLE@NETWORK, not {text!r}") from None
 
     def is_from(self, address: str) -> bool:
-        """Returns whether an address lies in this peer's network."""
+        """Returns whether an IP address is in the network of this sender."""
         return ipaddress.ip_address(address.partition("%")[0]) in self.network
 
     def is_one(self, title: str, address: str) -> bool:
-        """Returns whether an association with this calling AE title and address comes from this peer."""
+        """Returns whether an association with a calling AE title and IP address comes from this sender."""
         return title.strip() == self.title and self.is_from(address)
 
 
 def checked_title(title: str) -> str:
-    """Checks an AE title (PS3.5, 6.2) and returns it without spaces around it. Raises ValueError if it is invalid."""
+    """Returns an AE title (PS3.5, 6.2) without surrounding spaces. Raises ValueError if the title is invalid."""
     if not 0 < len(title.strip()) <= 16 or not title.isascii() or not title.isprintable() or "\\" in title:
-        raise ValueError(f"an AE title has 1 to 16 letters, digits or signs, not {title!r}")
+        raise ValueError(f"an AE title must have 1 to 16 ASCII characters without backslashes, not {title!r}")
     return title.strip()
 
 
 def folder_of(store: Store, study: str) -> Path:
-    """Returns the folder that is watched for a study. Raises ValueError if none is, or if it does not exist."""
+    """Returns the watched folder of a study. Raises ValueError if no folder is watched or the folder is missing."""
     watched = watch.get_watch(store, study)
     if watched is None or not watched["active"] or not Path(watched["folder"]).is_dir():
-        raise ValueError(f"no folder is watched for {study}: `watch {study} FOLDER` begins, and images go there")
+        raise ValueError(f"no folder is watched for {study}; set the folder for images with `watch {study} FOLDER`")
     return Path(watched["folder"])
 
 
 def place(folder: Path, data: bytes) -> bool:
-    """Writes a DICOM file to `folder`, flushed to disk; returns False if the same image is already there, else True.
+    """Writes a DICOM file to `folder`; returns False if the folder already contains the image, else True.
 
-    Raises Unreadable, and leaves nothing, if it is not an image that can be decoded.
+    Raises Unreadable, and writes nothing, if the data are not a readable image.
     """
     if data[128:132] != b"DICM":
-        raise Unreadable("it is not DICOM")
+        raise Unreadable("it is not a DICOM file")
     image = _header(data)
     uid = str(image.get("SOPInstanceUID") or "")
     if not uid or not pydicom.uid.UID(uid).is_valid:
-        raise Unreadable("it names no SOP instance")
+        raise Unreadable("it has no valid SOP instance UID")
     for target in (folder / f"{uid}.dcm", folder / f"{uid}-{hashlib.sha256(data).hexdigest()[:12]}.dcm"):
         with replacing(target) as draft:
             if not target.exists():
@@ -97,7 +97,7 @@ def place(folder: Path, data: bytes) -> bool:
                 for frame in {0, probe(draft).frames - 1}:
                     read_image(draft, frame)
                 return True
-            if pydicom.dcmread(target) == pydicom.dcmread(io.BytesIO(data)):  # except for the file's meta header
+            if pydicom.dcmread(target) == pydicom.dcmread(io.BytesIO(data)):  # compares all but the meta header
                 return False
     return False
 
@@ -108,10 +108,13 @@ def _header(data: bytes) -> pydicom.Dataset:
 
 
 class Node:
-    """A DICOM server, running inside `with Node(store, study, "PMSACL", peers, "127.0.0.1", 0) as node: node.port`.
+    """Context manager that runs a DICOM server in the background.
 
-    title: the server's AE title. say: called with a line of text on each association and refusal. Raises ValueError if
-    pynetdicom is missing, no folder is watched for the study, `peers` is empty, or the address cannot be used.
+    title: AE title of the server.
+    port: TCP port, or 0 for a free port. The attribute `port` contains the port of the running server.
+    say: Function that is called with a line of text about each association and refusal.
+
+    Raises ValueError if pynetdicom is missing, no folder is watched, `peers` is empty, or the address cannot be used.
     """
 
     def __init__(
@@ -128,9 +131,9 @@ class Node:
             import pynetdicom
         except ImportError:
             raise ValueError(MISSING.format("pynetdicom")) from None
-        pynetdicom._config.LOG_HANDLER_LEVEL = "none"  # its handlers fail on empty UIDs, and ours would not be called
+        pynetdicom._config.LOG_HANDLER_LEVEL = "none"  # its handlers fail on empty UIDs and block those below
         if not peers:
-            raise ValueError("no sender is allowed: name each one as AETITLE@ADDRESS")
+            raise ValueError("no sender is allowed; name each sender as AETITLE@ADDRESS")
         self._store, self._study, self._folder, self._peers = store, study, folder_of(store, study), peers
         self._say, self._host, self.port = say, host, port
         self._counts, self._received = dict[Any, Counter[str]](), dict[Any, int]()
@@ -176,15 +179,15 @@ class Node:
     def _requested(self, event: Any) -> None:
         title, address = event.assoc.requestor.primitive.calling_ae_title, event.assoc.requestor.address
         if not any(peer.is_one(title, address) for peer in self._peers):
-            self._say(f"Refused {title.strip()!r} from {address}: it is not an allowed sender")
-            event.assoc.acse.send_reject(0x01, 0x01, 0x03)  # permanent, by the user: calling AE title not recognised
+            self._say(f"Refused {title.strip()!r} from {address}: not an allowed sender")
+            event.assoc.acse.send_reject(0x01, 0x01, 0x03)  # permanently, by the user: calling AE title not recognised
             event.assoc.kill()
         elif not self._claim(event.assoc):
-            event.assoc.acse.send_reject(0x02, 0x03, 0x02)  # for now, by the provider: local limit exceeded
+            event.assoc.acse.send_reject(0x02, 0x03, 0x02)  # temporarily, by the provider: local limit exceeded
             event.assoc.kill()
 
     def _claim(self, association: Any) -> bool:
-        """Reserves one of MOST_ASSOCIATIONS slots for an association; False if none is free."""
+        """Reserves one of MOST_ASSOCIATIONS slots for an association. Returns False if no slot is free."""
         with self._lock:
             self._slots = {a for a in self._slots if a.is_alive()}
             if len(self._slots) >= MOST_ASSOCIATIONS:
@@ -193,12 +196,12 @@ class Node:
             return True
 
     def _counted(self, event: Any) -> None:
-        """Closes a connection if its object, or all objects in transit, are too large, before memory is exhausted."""
+        """Closes a connection if its object, or the total of all objects in transit, exceeds the limit."""
         size = self._received.get(event.assoc, 0) + int(getattr(event.pdu, "pdu_length", 0))
         self._received[event.assoc] = size
         if size > LARGEST or sum(list(self._received.values())) > IN_ALL:
             self._count(event.assoc, "refused")
-            self._say(f"Ended a connection: one object has at most {LARGEST >> 20:,} MiB, all {IN_ALL >> 20:,} MiB")
+            self._say(f"Closed a connection: the limit is {LARGEST >> 20:,} MiB an object, {IN_ALL >> 20:,} MiB in all")
             event.assoc.dul.socket.close()
 
     def _stored(self, event: Any) -> pydicom.Dataset:
@@ -209,12 +212,12 @@ class Node:
             if erased.known(self._store, str(event.request.AffectedSOPInstanceUID)):
                 raise Unreadable("it was erased here")
             if event.request.AffectedSOPInstanceUID == NAMELESS:
-                raise Unreadable("its message names no SOP class or instance")
+                raise Unreadable("its message has no SOP class or instance UID")
             self._count(event.assoc, "stored" if place(self._folder, event.encoded_dataset()) else "again")
         except Unreadable as error:
-            answer.Status, answer.ErrorComment = NOT_UNDERSTOOD, f"Not taken: {error}"[:64]
+            answer.Status, answer.ErrorComment = NOT_UNDERSTOOD, f"Refused: {error}"[:64]
         except OSError as error:
-            answer.Status, answer.ErrorComment = NO_SPACE, f"Not taken: {error.strerror or 'disk'}"[:64]
+            answer.Status, answer.ErrorComment = NO_SPACE, f"Refused: {error.strerror or 'disk'}"[:64]
         if answer.Status:
             self._count(event.assoc, "refused")
             self._say(answer.ErrorComment)
@@ -225,7 +228,7 @@ class Node:
             self._counts.setdefault(association, Counter())[kind] += 1
 
     def _ended(self, event: Any) -> None:
-        """Records in the audit trail who sent how many images."""
+        """Records the sender and the number of images in the audit trail."""
         self._received.pop(event.assoc, None)
         with self._lock:
             self._slots.discard(event.assoc)
@@ -235,11 +238,11 @@ class Node:
             after = {name: counts[name] for name in ("stored", "again", "refused")}
             audit.record(self._store, f"DICOM {who}", "received", study=self._study, after=after)
             self._store.close()  # the connection of this thread
-            self._say(f"{who}: {after['stored']} stored, {after['again']} there already, {after['refused']} refused")
+            self._say(f"{who}: {after['stored']} stored, {after['again']} already present, {after['refused']} refused")
 
 
 def _named_message(event: Any) -> None:
-    """Fills in UIDs that a C-STORE leaves empty, so that it is refused; pynetdicom would not answer it at all."""
+    """Fills in UIDs that a C-STORE request leaves empty, so that it is refused; pynetdicom would not answer it."""
     command = event.message.command_set
     if command is None or command.get("CommandField") != C_STORE:
         return
@@ -248,7 +251,7 @@ def _named_message(event: Any) -> None:
 
 
 def _decodable() -> list[str]:
-    """Lists transfer syntaxes that can be decoded here; a sender converts to one of them, or reports failure."""
+    """Returns the transfer syntaxes that can be decoded here. A sender must convert its images to one of them."""
     from pydicom.pixels import get_decoder
 
     syntaxes = []
@@ -262,7 +265,7 @@ def _decodable() -> list[str]:
 
 
 def as_file(ds: pydicom.Dataset) -> bytes:
-    """Encodes a data set as the bytes of a DICOM file."""
+    """Encodes a dataset as a DICOM file and returns the bytes of the file."""
     out = io.BytesIO()
     pydicom.dcmwrite(out, ds, enforce_file_format=True)
     return out.getvalue()

@@ -1,7 +1,7 @@
-"""A DICOMweb client: images are fetched by QIDO and WADO into a watched folder, results are sent by STOW.
+"""DICOMweb client that fetches images by QIDO and WADO into a watched folder, and sends results by STOW.
 
-Servers that the page may send to are named by an administrator of the machine (verb `dicom server`); no address comes
-from the page. Passwords are not stored: they are read from the variable PASSWORD.
+An administrator of the machine names the servers to which the page may send (command `dicom server`); the page cannot
+give an address. Passwords are not stored but read from the environment variable that PASSWORD names.
 """
 
 from __future__ import annotations
@@ -28,15 +28,13 @@ from core.studio.review.exports.formats import write_form
 from core.studio.review.exports.pictures import NothingToExport
 
 Said = Callable[[int, int], None]
-SERVERS = "dicomweb"  # the setting: name -> {"url", "user"}
-
-
-NAMELESS = "the server lists it without the UID of its {}"
-NO_DICOMWEB = "{} does not answer as a DICOMweb server does: check its address, and whether it asks to sign in"
+SERVERS = "dicomweb"  # setting that contains {name of a server: {"url", "user"}}
+NAMELESS = "the server does not state the UID of the {}"
+NO_DICOMWEB = "{} does not answer as a DICOMweb server; check the address, and whether the server asks to sign in"
 
 
 class Refusal(ValueError):
-    """Raised if a server refuses a request or does not answer it; the message says which and why."""
+    """Raised if a server refuses a request or does not answer. The message states the server and the reason."""
 
 
 class NoDicomWeb(Refusal):
@@ -53,11 +51,15 @@ def fetch(
     limit: int | None = None,
     on_progress: Said = lambda done, total: None,
 ) -> dict:
-    """Fetches the images of each series that matches the filters into the study's watched folder.
+    """Fetches the images of each series that matches the filters into the watched folder of a study.
 
-    filters: keyword -> value ("PatientID", "StudyDate", "Modality", "StudyInstanceUID", "SeriesInstanceUID"). limit:
-    the maximum number of new images. Returns {"fetched", "again": already there, "refused": [{"uid", "reason"}]}.
-    sign_in: (user, password). Raises Refusal, and keeps what has arrived, if the server does not answer.
+    by: Name of the user in the audit trail.
+    filters: Value of each DICOM keyword to match, such as "PatientID", "StudyDate" or "SeriesInstanceUID".
+    sign_in: User name and password, or None.
+    limit: Maximum number of new images, or None.
+
+    Returns {"fetched": number of new images, "again": number of images that the folder already contained, "refused":
+    [{"uid", "reason"}]}. Raises Refusal if the server does not answer; images that have arrived are kept.
     """
     folder, client = folder_of(store, study), _client(url, sign_in)
     fetched, again, refused = 0, 0, list[dict[str, str]]()
@@ -94,10 +96,7 @@ def fetch(
 
 
 def _listed(url: str, ask: Callable[..., Any], *args: Any, **options: Any) -> Iterator[dict[str, Any]]:
-    """Yields everything that a server lists, page by page, each entry once, up to a page without new entries.
-
-    Some servers always return the first page.
-    """
+    """Yields each entry on the pages of a server once, until a page has no new entry (some servers repeat page 1)."""
     seen_entries, offset = set[str](), 0
     while True:
         page = _asked(url, ask, *args, **options, **({"offset": offset} if offset else {}))
@@ -112,7 +111,7 @@ def _listed(url: str, ask: Callable[..., Any], *args: Any, **options: Any) -> It
 
 
 def _uid(entry: dict[str, Any], tag: str) -> str | None:
-    """Returns the UID at a tag of an entry; None if it has no valid one."""
+    """Returns the UID of an entry at a tag, or None if the entry has no valid UID there."""
     try:
         uid = entry[tag]["Value"][0]
         return uid if isinstance(uid, str) and pydicom.uid.UID(uid).is_valid else None
@@ -121,7 +120,7 @@ def _uid(entry: dict[str, Any], tag: str) -> str | None:
 
 
 def _retrieved(url: str, client: Any, uids: tuple[Any, ...]) -> bytes:
-    """Fetches an instance as a file. Raises Unreadable if the answer is not that instance."""
+    """Returns an instance as the bytes of a file. Raises Unreadable if the answer is not that instance."""
     try:
         ds = _asked(url, client.retrieve_instance, *uids)
         data, uid = as_file(ds), str(ds.get("SOPInstanceUID"))
@@ -130,23 +129,23 @@ def _retrieved(url: str, client: Any, uids: tuple[Any, ...]) -> bytes:
     except (ValueError, AttributeError, TypeError, KeyError):
         raise Unreadable("the server's answer cannot be written as a DICOM file") from None
     if uid != uids[2]:
-        raise Unreadable("the server sent another instance than requested")
+        raise Unreadable("the server sent a different instance from the one requested")
     return data
 
 
 def servers(store: Store) -> dict[str, dict[str, str | None]]:
-    """Returns the servers that the page may send to: name -> {"url", "user"}."""
+    """Returns the servers to which the page may send as {name: {"url", "user"}}."""
     return dict(store.setting(SERVERS, {}))
 
 
 def name_server(store: Store, name: str, url: str | None, user: str | None, by: str) -> None:
-    """Allows the page to send to a server; with url None, forbids it. Raises ValueError for a bad address or name."""
+    """Allows the page to send to a server, or forbids it if `url` is None. Raises ValueError for invalid arguments."""
     with store.write():
         servers_by_name = servers(store)
         before = servers_by_name.pop(name, None)
         if url is not None:
             if not name.strip() or len(name) > 60 or not name.isprintable():
-                raise ValueError(f"a server's name has 1 to 60 letters or signs, not {name!r}")
+                raise ValueError(f"the name of a server must have 1 to 60 printable characters, not {name!r}")
             servers_by_name[name] = {"url": _checked(url), "user": user}
         elif before is None:
             raise ValueError(f"no server is called {name!r}; choose from: {', '.join(servers_by_name) or 'none'}")
@@ -155,14 +154,14 @@ def name_server(store: Store, name: str, url: str | None, user: str | None, by: 
 
 
 def sign_in_of(user: str | None) -> tuple[str, str] | None:
-    """Returns (user, password), or None without a user. Raises ValueError if no password is set."""
+    """Returns (user, password), or None if `user` is empty. Raises ValueError if no password is set."""
     if user and PASSWORD not in os.environ:
-        raise ValueError(f"signing in as {user} needs the password in the variable {PASSWORD}")
+        raise ValueError(f"to sign in as {user}, set the environment variable {PASSWORD} to the password")
     return (user, os.environ[PASSWORD]) if user else None
 
 
 def submit_send(store: Store, study: str, server: str, by: str, **options: Any) -> int:
-    """Queues `send_study` to a named server with `options` (kinds, keep_names, run); returns the job's id."""
+    """Queues a job that runs `send_study` for a server with `options` (kinds, keep_names, run); returns the job id."""
     if server not in servers(store):
         raise ValueError(f"no server is called {server!r}; choose from: {', '.join(servers(store)) or 'none'}")
     steps = [{"step": "send", "args": {"study": study, "server": server, "by": by, **options}}]
@@ -170,9 +169,9 @@ def submit_send(store: Store, study: str, server: str, by: str, **options: Any) 
 
 
 def send_step(work: Work) -> None:
-    """Executes `send_study`, as a job's step. args: the arguments of `submit_send`.
+    """Runs `send_study` as a job step, with the arguments of `submit_send`.
 
-    The step can be repeated, because a server keeps objects that it already has.
+    The step can be repeated, because servers ignore objects that they already have.
     """
     options = dict(work.args)
     server = servers(work.store)[name := options.pop("server")]
@@ -199,9 +198,9 @@ def send_study(
     sign_in: tuple[str, str] | None = None,
     on_progress: Callable[[str, int, int], None] = lambda kind, done, total: None,
 ) -> dict[str, int]:
-    """Sends a study's masks, heat maps and reports to a server; returns the number of files per kind (keys of KINDS).
+    """Sends a study's masks, heat maps and reports to a server; returns the number of files by kind (key of KINDS).
 
-    Raises NothingToExport if the study has none of them, Refusal at the first file that the server does not accept.
+    Raises NothingToExport if there is nothing to send, and Refusal at the first file that the server rejects.
     """
     sent = dict[str, int]()
     for kind in kinds:
@@ -223,7 +222,7 @@ def send(
     sign_in: tuple[str, str] | None = None,
     on_progress: Said = lambda done, total: None,
 ) -> int:
-    """Sends files to a server, one by one; returns how many. Raises Refusal at the first one that is not accepted."""
+    """Sends files to a server and returns their number. Raises Refusal at the first file that the server rejects."""
     client, files = _client(url, sign_in), list(files)
     for done, file in enumerate(files):
         on_progress(done, len(files))
@@ -237,7 +236,7 @@ def send(
 
 def _checked(url: str) -> str:
     if not url.startswith(("https://", "http://")):
-        raise ValueError(f"the address of a DICOMweb server begins with https:// or http://, not {url!r}")
+        raise ValueError(f"the address of a DICOMweb server must begin with https:// or http://, not {url!r}")
     return url
 
 
@@ -250,7 +249,7 @@ def _client(url: str, sign_in: tuple[str, str] | None) -> Any:
     _checked(url)
     session = create_session_from_user_pass(*sign_in) if sign_in else create_session()
     client = DICOMwebClient(url, session=session)
-    client.set_http_retry_params(retry=False)  # files that have arrived are kept, and the same command continues
+    client.set_http_retry_params(retry=False)  # files that have arrived are kept, and the command can be repeated
     return client
 
 
@@ -260,7 +259,7 @@ def _asked(url: str, ask: Callable[..., Any], *args: Any, **options: Any) -> Any
     try:
         return ask(*args, **options)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, InvalidDicomError):
-        raise NoDicomWeb(NO_DICOMWEB.format(url)) from None  # how the client fails on any other answer
+        raise NoDicomWeb(NO_DICOMWEB.format(url)) from None  # errors of the client for an invalid answer
     except OSError as error:  # all errors of requests are OSErrors
         response: Any = getattr(error, "response", None)
         if response is not None:

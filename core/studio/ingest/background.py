@@ -1,4 +1,4 @@
-"""Imports started from the page: each runs in its own thread, can be asked for its progress, and keeps its report."""
+"""Runs imports that were started on the page, each in a thread, and stores their progress and reports."""
 
 from __future__ import annotations
 
@@ -14,24 +14,20 @@ from core.studio.ingest.layouts import Question
 
 
 class ImportStopped(ValueError):
-    """Raised if a user stopped an import before it wrote anything."""
+    """Raised if a user stops an import before anything is stored."""
 
 
 @dataclass
 class Reply:
-    """A user's answers. answers: group -> class; again: import erased images again (None: open); given: any answer."""
+    """Answers of a user to the questions of an import."""
 
-    answers: dict[str, str] = field(default_factory=dict)
-    again: bool | None = None
-    given: bool = False
+    answers: dict[str, str] = field(default_factory=dict)  # class of each group
+    again: bool | None = None  # whether erased images are imported again, or None if that is not answered
+    given: bool = False  # whether the user has answered
 
 
 class Imports:
-    """The imports of one server.
-
-    `state` returns {"state": "running"|"asked"|"done"|"failed", "done", "total", "question"|"report"|"error"}. An
-    import in state "asked" waits for `answer`, then its work starts over.
-    """
+    """Imports of a server. An import in the state "asked" waits for `answer` and then starts over."""
 
     KEPT = 50
     _HIDDEN = ("key", "work", "reply", "forget", "samples")
@@ -44,10 +40,11 @@ class Imports:
     def start(
         self, work: Callable, key: str, reply: Reply | None = None, forget: Callable[[], object] = lambda: None
     ) -> str:
-        """Starts `work(on_progress)`, which returns the report, a dict with "study". Returns a token for `state`.
+        """Runs `work(on_progress)`, which returns the report of an import, in a thread. Returns the import's token.
 
-        key: identifies the import; while one with this key runs, its token is returned instead (after a double click).
-        reply: where `work` reads the person's answers. forget: called if an import is stopped or dropped while "asked".
+        key: Id of the import. While an import with this id runs, its token is returned (after a double click).
+        reply: Answers of the user, which `work` reads.
+        forget: Function that is called if the import is stopped or discarded while it waits for an answer.
         """
         token = secrets.token_hex(8)
         task = {"state": "running", "done": 0, "total": 0, "started": time.time(), "key": key}
@@ -65,7 +62,7 @@ class Imports:
         return token
 
     def answer(self, token: str, answers: dict[str, str], again: bool | None) -> None:
-        """Adds answers, as in `Reply`, and restarts an import that waits for them. Raises ValueError if it does not."""
+        """Stores answers and restarts the import. Raises ValueError if the import does not wait for an answer."""
         with self._lock:
             task = self._asked(token)
             reply = task["reply"]
@@ -75,7 +72,7 @@ class Imports:
         self._run(token, task)
 
     def sample(self, token: str, group: int, number: int) -> Path:
-        """Returns the path of a sample image of a group that an import asks about. Raises NotFound if it is unknown."""
+        """Returns the path of a sample image of the group with index `group`. Raises NotFound for an unknown index."""
         try:
             return self._asked(token)["samples"][group][number]
         except IndexError:
@@ -117,7 +114,7 @@ class Imports:
         threading.Thread(target=run, name=f"import-{token}", daemon=True).start()
 
     def stop(self, token: str) -> None:
-        """Stops an import at its next image; at once if it waits for an answer. Raises ValueError if it is unknown."""
+        """Stops an import at the next file, or at once if it waits. Raises ValueError if the import is unknown."""
         with self._lock:
             self.state(token)
             task = self._tasks[token]
@@ -128,9 +125,13 @@ class Imports:
         task["forget"]()
 
     def state(self, token: str) -> dict:
-        """Returns the state and progress of an import. Raises ValueError if it is unknown or no longer kept."""
+        """Returns the state of an import. Raises ValueError if the import is unknown or no longer stored.
+
+        "state" is running, asked, done or failed. "done" and "total" are numbers of files. An import that has ended or
+        waits also has "report", "error" or "question".
+        """
         if token not in self._tasks:
-            raise ValueError("this import is unknown or too old: check whether its study is in the list")
+            raise ValueError("this import is unknown or too old; check whether its study is in the list")
         task = self._tasks[token]
         hidden = self._HIDDEN if task["state"] == "asked" else (*self._HIDDEN, "question")
         return {name: value for name, value in task.items() if name not in hidden}

@@ -1,6 +1,6 @@
-"""Finds text burned into pictures (names, dates), which de-identification cannot remap. Images are checked at import.
+"""Finds text, such as names and dates, that is burned into pictures and that de-identification cannot change.
 
-A hit is only likely text; a person has to look before pictures are passed on.
+Images are checked at import. The check is not certain, so a person must look before pictures are shared.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from core.studio.db.store import Store
 
 
 def likely(image: np.ndarray) -> bool:
-    """Returns whether an RGB image, uint8 (H, W, 3), likely shows text; checks two scales, for captions of any size."""
+    """Returns whether an RGB image, uint8 `(H, W, 3)`, likely shows text. Two scales cover small and large captions."""
     from core.engine.roi import WORKING_SIDE, find_text
 
     short = min(image.shape[:2])
@@ -27,7 +27,7 @@ def likely(image: np.ndarray) -> bool:
 
 
 def among(store: Store, study: str, ids: Iterable[int] | None = None) -> dict[str, list[int]]:
-    """Returns {"cases": ids of the cases with likely text} among `ids`, or in the whole study."""
+    """Returns {"cases": ids of the cases with likely burned-in text} for the case ids `ids`, or for the whole study."""
     query = "SELECT id FROM cases WHERE study = ? AND burned_in = 1 ORDER BY id"
     likely_ids = [row["id"] for row in store.query(query, [study])]
     chosen_ids = set(likely_ids if ids is None else ids)
@@ -35,7 +35,7 @@ def among(store: Store, study: str, ids: Iterable[int] | None = None) -> dict[st
 
 
 def warning(checked: dict[str, list[int]]) -> str | None:
-    """Returns a warning for people about a result of `among`, or None if there is nothing to warn about."""
+    """Returns a warning about a result of `among`, or None if the result has no cases."""
     n = len(checked["cases"])
     noun = "case" if n == 1 else "cases"
-    return f"{n} {noun} may carry burned-in text (a name, a date): look before you pass pictures on" if n else None
+    return f"{n} {noun} may carry burned-in text (a name, a date); check before you share pictures" if n else None

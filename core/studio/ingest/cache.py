@@ -1,7 +1,7 @@
-"""A study's decoded images, regions of interest and lesion masks, once per size, as memory-mapped .npy files.
+"""Caches the resized images, regions of interest and lesion masks of a study as memory-mapped .npy files.
 
-Cases that are added to a study are prepared into a separate part; the earlier parts are not touched, only linked into
-the new folder. A new part absorbs earlier parts with as many cases or fewer, so that a study has few parts.
+There is one set of files per image size. If cases are added to a study, a new set links to the parts of the old set and
+adds one part. The new part absorbs preceding parts that have at most as many cases, so that a set has few parts.
 """
 
 from __future__ import annotations
@@ -29,18 +29,22 @@ from core.studio.ingest.originals import image_of
 from core.studio.ingest.resize import ROI_SIDE, mask_at, prepare
 from core.studio.ingest.unreadable import Unreadable
 
-VERSION = 1  # raise it when the pixels written here change
+VERSION = 1  # to be increased when the cached pixels change
 TRIES = 3
-MASKS = 3  # sets of masks kept for a part: references, and those that a reader has just changed
-COPIED = 64  # rows copied at once from one file to another
+MASKS = 3  # mask files kept per part, such as the reference masks before and after a change
+COPIED = 64  # images copied at a time
 
 
 @dataclass
 class StudyArrays:
-    """The arrays of N cases in the order of their rows.
+    """Image arrays of the N cases of a study, resized to S x S pixels, in the order of the study's rows.
 
-    images uint8 (N, S, S, 3) RGB, memory-mapped; roi uint8 (N, S, S) 1 = inside; masks uint8 (N, S, S) 1 = lesion;
-    has_mask bool (N,); split and label str (N,); case_ids int64 (N,).
+    images: RGB images, uint8 `(N, S, S, 3)`, memory-mapped.
+    roi: Regions of interest, uint8 `(N, S, S)`, 1 inside.
+    masks: Lesion masks, uint8 `(N, S, S)`, 1 inside lesions.
+    has_mask: Whether each case has a lesion mask, bool `(N,)`.
+    split, label: Split and label of each case, str `(N,)`.
+    case_ids: Id of each case, int64 `(N,)`.
     """
 
     images: Rows
@@ -55,7 +59,7 @@ class StudyArrays:
         return len(self.case_ids)
 
     def index(self, *splits: str, label: str | None = None) -> np.ndarray:
-        """Returns the row numbers of the cases in the given splits (default: all), optionally only of one label."""
+        """Returns the indices of the cases in the given splits (default: all), optionally only with one label."""
         keep = np.isin(self.split, splits) if splits else np.ones(len(self), bool)
         return np.flatnonzero(keep & (self.label == label) if label else keep)
 
@@ -70,12 +74,13 @@ def load_arrays(
     on_progress: Progress | None = None,
     masks: dict[int, int] | None = None,
 ) -> StudyArrays:
-    """Loads a study's arrays at `size` x `size`, built on first use. Raises ValueError if an image cannot be read.
+    """Loads the image arrays of a study at `size` x `size` pixels; builds them on first use.
 
-    masks: {case id: mask id}, the lesion masks to load; None for the reference masks.
+    `masks` maps case ids to the ids of the lesion masks to load; by default, the reference masks are loaded. Raises
+    NotFound if the study has no images, and ValueError if an image cannot be read or the size is out of range.
     """
     if not 16 <= size <= 4096:
-        raise ValueError(f"size must lie between 16 and 4096 pixels, not {size}")
+        raise ValueError(f"size must be 16 to 4096 pixels, not {size}")
     for tries_left in reversed(range(TRIES)):
         erasures_before = erasures(store)
         try:
@@ -91,7 +96,7 @@ def load_arrays(
 
 
 def erasures(store: Store) -> int:
-    """Counts the erasures whose cases have been deleted."""
+    """Returns the number of erasures whose cases have been deleted."""
     return int(store.first("SELECT count(*) AS n FROM erasures WHERE step IS NOT 'rows'")["n"])
 
 
@@ -101,7 +106,7 @@ def _loaded(
     try:
         return _mapped(store, study, size, masks)
     except FileNotFoundError:
-        with files.locked(store.home.cache / study / str(size)):  # nobody else builds a set or deletes an older one
+        with files.locked(store.home.cache / study / str(size)):  # no other process may build or delete a set meanwhile
             return _mapped(store, study, size, masks, True, on_progress)
 
 
@@ -113,7 +118,7 @@ def _mapped(
     build: bool = False,
     on_progress: Progress | None = None,
 ) -> StudyArrays:
-    """Maps the arrays. Raises FileNotFoundError if they are not built yet and `build` is False."""
+    """Maps the arrays into memory. Raises FileNotFoundError if the arrays are not built yet and `build` is False."""
     cases = store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [study])
     if not cases:
         raise NotFound(f"the study {study!r} does not exist or has no images")
@@ -122,7 +127,7 @@ def _mapped(
         if not build:
             raise FileNotFoundError(folder)
         if folder.exists():
-            logging.getLogger(__name__).warning("the prepared images in %s are damaged: they are made again", folder)
+            logging.getLogger(__name__).warning("the prepared images in %s are damaged and will be rebuilt", folder)
         _build(folder, cases, size, on_progress)
     mask_ids = reference_masks(store, study) if chosen is None else chosen
     masks, start = [], 0
@@ -147,7 +152,7 @@ def _joined(arrays: list[np.ndarray]) -> Rows:
 
 
 def _names(cases: list[dict], size: int, counts: Iterable[int]) -> dict[int, str]:
-    """Returns n -> name of the folder for the first n of `cases`, for each n in `counts`."""
+    """Returns {n: folder name for a set of the first n cases} for each n in `counts`."""
     from core.engine import roi
 
     key = hashlib.sha256(Path(roi.__file__).read_bytes() + f"{VERSION} {ROI_SIDE}".encode())
@@ -160,25 +165,25 @@ def _names(cases: list[dict], size: int, counts: Iterable[int]) -> dict[int, str
 
 
 def folders(home: Home) -> list[Path]:
-    """Lists every complete set of prepared images, of any study and size."""
+    """Returns the folders of all complete sets of prepared images, of every study and size."""
     complete = sorted(meta.parent for meta in home.cache.glob("*/*/meta.json"))
     return [folder for folder in complete if (parts_of(folder)[0] / "images.npy").exists()]
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """Returns the folders of a set's parts in row order; the set's own folder if it has no separate parts."""
+    """Returns the folders of a set's parts in order, or only the folder of the set if the set is not divided."""
     return sorted(folder.glob("part-*")) or [folder]
 
 
 def is_sound(folder: Path, full: bool = False) -> bool:
-    """Returns whether the prepared images and regions of interest of a folder are complete and unchanged."""
+    """Returns whether a set of prepared images is complete and unchanged. `full` checks every block and the masks."""
     members = parts_of(folder)
     count = cases_in(folder)
     return count > 0 and count == sum(map(cases_in, members)) and all(_is_part_sound(p, full) for p in members)
 
 
 def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | None) -> None:
-    """Prepares the images of `cases`; reuses the images of an intact set of fewer cases, if there is one."""
+    """Prepares the images of `cases`, and reuses those of an intact set of the first cases if such a set exists."""
     old_parts = _before(folder.parent, cases, size)
     reused = sum(map(cases_in, old_parts))
     new, done = len(cases) - reused, 0
@@ -205,7 +210,7 @@ def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | N
 
 
 def _before(folder: Path, cases: list[dict], size: int) -> list[Path]:
-    """Returns the parts of the largest intact set that holds only the first few of `cases`; [] if there is none."""
+    """Returns the parts of the largest intact set that contains only the first of the `cases`, or [] if none exists."""
     sets = [(cases_in(other), other) for other in folder.glob(f"{size}-*")]
     names = _names(cases[:-1], size, [count for count, _ in sets])
     for count, other in sorted(sets, reverse=True):
@@ -218,11 +223,11 @@ def _part(number: int) -> str:
     return f"part-{number:02d}"
 
 
-# One part: consecutive cases as .npy files in one folder.
+# A part of a set: consecutive cases as .npy files in one folder.
 
 
 def cases_in(folder: Path) -> int:
-    """Returns how many cases a part, or a folder of parts, holds; 0 if that cannot be read."""
+    """Returns the number of cases in a part or a set, or 0 if its description (meta.json) cannot be read."""
     try:
         return int(json.loads((folder / "meta.json").read_text())["cases"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -230,15 +235,14 @@ def cases_in(folder: Path) -> int:
 
 
 def _is_part_sound(folder: Path, full: bool = False) -> bool:
-    """Returns whether the arrays of a part are complete and unchanged (full: checks every block of them)."""
     arrays = [folder / "images.npy", folder / "roi.npy"]
     is_complete = (folder / "meta.json").exists() and all(map(seals.is_sealed, arrays))
     return is_complete and not seals.problems([*arrays, *folder.glob("masks-*.npy")] if full else arrays, full)
 
 
 def _room(file: Path, shape: tuple[int, ...]) -> np.memmap:
-    """Creates a mapped uint8 array with its disk space reserved. Raises OSError if the disk is full, because writing to
-    a mapped file without space would end the process."""
+    """Creates a memory-mapped uint8 array and reserves its disk space. Raises OSError if the disk is full, because
+    writing to a mapped file without disk space would end the process."""
     array = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
     if hasattr(os, "posix_fallocate"):
         with file.open("rb+") as content:
@@ -249,9 +253,9 @@ def _room(file: Path, shape: tuple[int, ...]) -> np.memmap:
 def write_part(
     folder: Path, cases: list[dict], size: int, copied: Sequence[Path] = (), on_case: Callable[[], None] | None = None
 ) -> None:
-    """Prepares `cases` into the folder. The first ones are copied from the parts `copied`, the others are decoded.
+    """Writes a part. The first cases are copied from the parts `copied`; the other cases are decoded and resized.
 
-    on_case: called after each decoded case. Raises ValueError if a file can no longer be read.
+    `on_case` is called after each decoded case. Raises ValueError if a file can no longer be read.
     """
     folder.mkdir(parents=True, exist_ok=True)
     shape = (len(cases), size, size)
@@ -285,14 +289,13 @@ def write_part(
 
 
 def _describe(folder: Path, size: int, cases: int) -> None:
-    """Writes meta.json, which says what a part, or a folder of parts, holds."""
     (folder / "meta.json").write_text(json.dumps({"size": size, "cases": cases}))
 
 
 def _link(source: Path, target: Path) -> None:
-    """Links the arrays of a part into a second folder, or copies them if the disk does not support links.
+    """Links the arrays of a part into a second folder, or copies them if the disk does not support hard links.
 
-    Raises FileNotFoundError if the part is removed meanwhile.
+    Raises FileNotFoundError if the part has been removed meanwhile.
     """
     target.mkdir(parents=True)
     for file in [source / "meta.json", *source.glob("*.npy"), *source.glob(f"*.npy{seals.SUFFIX}")]:
@@ -307,9 +310,9 @@ def _link(source: Path, target: Path) -> None:
 def masks_of(
     store: Store, folder: Path, size: int, cases: list[dict], truth: dict[int, int], build: bool = True
 ) -> np.ndarray:
-    """Maps the lesion masks uint8 (n, S, S) of a part's cases; rebuilt if one changed. truth: {case id: mask id}.
+    """Returns the memory-mapped lesion masks of the n cases of a part, uint8 `(n, size, size)`.
 
-    Raises FileNotFoundError if they are not built yet and `build` is False.
+    `truth` maps case ids to mask ids. Raises FileNotFoundError if these masks are not built yet and `build` is False.
     """
     mask_ids = {c["id"]: truth[c["id"]] for c in cases if c["id"] in truth}
     key = hashlib.sha256(repr(sorted(mask_ids.items())).encode()).hexdigest()[:12]

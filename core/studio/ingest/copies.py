@@ -1,4 +1,4 @@
-"""Copies of imported files in the home: either all of them, or none if the import fails."""
+"""Copies imported files into the home, and removes the copies again if the import fails."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from core.studio.db.store import Store
 from core.studio.ingest.reader import Found
 from core.studio.ingest.records import demand_free_name
 
-ADDED = "added"  # subfolder of a study's folder, for files added later, by content
+ADDED = "added"  # subfolder of a study's folder for files that were added later, by content
 
 
 class Copies:
-    """The files and folders that one import creates by copying; see `copying`."""
+    """Files and folders that an import creates by copying (see `copying`)."""
 
     def __init__(self) -> None:
         self.new: list[Path] = []  # folders and files, in the order in which they were made
 
     def add(self, frames: list[Found], root: Path, target: Path) -> None:
-        """Copies the frames' files to `target`, keeping the folders below `root`, and sets the entries' paths to them.
+        """Copies the files of frames to `target`, with their folders below `root`; their entries refer to the copies.
 
-        Files that an interrupted import left there are replaced.
+        Existing files, which an interrupted import has left, are replaced.
         """
         moved: dict[Path, Path] = {}
         for frame in frames:
@@ -43,16 +43,15 @@ class Copies:
 
 @contextlib.contextmanager
 def copying(store: Store, study: str, source: Path | None = None) -> Iterator[Copies]:
-    """Locks the folder of a study's copies, so that imports into one study run one after the other.
+    """Context manager that locks the folder of a study's copies, and removes new copies if the block fails.
 
-    The copies are removed again if the block fails, for example because the disk is full. source: the folder from which
-    a new study is made; leftovers of an interrupted import are removed from the study's folder first. Raises ValueError
-    if the name of a new study is in use.
+    `source` is the folder from which a new study is imported, or None for an existing study. For a new study, files of
+    an interrupted import are removed first. Raises ValueError if the name of the new study is in use.
     """
     folder = store.home.files / study
     with files.locked(folder):
         if source is not None:
-            demand_free_name(store, study)  # another import of the name may have come first
+            demand_free_name(store, study)  # another import may have taken the name
             if not source.is_relative_to(folder) and not leftovers.is_held(folder):  # by a bundle import
                 shutil.rmtree(folder, ignore_errors=True)
         copies = Copies()
@@ -66,7 +65,7 @@ def copying(store: Store, study: str, source: Path | None = None) -> Iterator[Co
 
 
 def sweep(store: Store) -> list[str]:
-    """Removes added copies that belong to no case (left by an interrupted import); returns their file names."""
+    """Removes copies of added files that belong to no case, after an interrupted import; returns their names."""
     gone = []
     for added in store.home.files.glob(f"*/{ADDED}"):
         with contextlib.suppress(files.Busy), files.locked(added.parent, wait=False):

@@ -1,7 +1,6 @@
-"""Reads one image file of any supported format: PNG, JPEG, TIFF, BMP, WebP, DICOM (8 or 16 bits, grey, colour, alpha,
-CMYK), or one frame of a recording.
+"""Reads images of all supported formats (PNG, JPEG, TIFF, BMP, WebP, GIF, DICOM) and single frames of recordings.
 
-A file is probed first (its header alone), so that nothing absurdly large is ever decoded.
+The header of a file is read first, so that no image of excessive size is ever decoded.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _GREY16 = ("I;16", "I;16B", "I;16L", "I", "F")
 
 
 class Budget:
-    """Limits the total amount in use to `budget`: requests wait in order of arrival, unless at most `small`."""
+    """Limit on a resource shared by threads. Requests above `small` wait in order of arrival for enough free budget."""
 
     def __init__(self, budget: int, small: int = 0):
         self.budget, self.small, self._free = budget, small, budget
@@ -39,7 +38,7 @@ class Budget:
 
     @contextlib.contextmanager
     def taken(self, amount: int) -> Iterator[None]:
-        """Reserves `amount` of the budget (at most all of it) while the block runs."""
+        """Context manager that reserves `amount`, or the whole budget if that is less, while the block runs."""
         if amount <= self.small:
             yield
             return
@@ -58,28 +57,29 @@ class Budget:
                 self._changed.notify_all()
 
 
-DECODING = Budget(160_000_000, small=4_000_000)  # pixels: one of the largest images, or several smaller ones
+DECODING = Budget(160_000_000, small=4_000_000)  # pixels: one image of the maximum size, or several smaller images
 
 
 @dataclass(frozen=True)
 class Probe:
-    """The contents of a file's header. width, height: as displayed, after EXIF rotation; rate: frames per second.
+    """Properties of an image or recording, as stated in the header of the file.
 
-    A PNG whose EXIF follows its pixels is not rotated here: Pillow would have to decode the whole file to read that.
+    Width and height include the rotation by EXIF data, unless the EXIF data of a PNG follow the pixels: Pillow would
+    have to decode the whole file to read them.
     """
 
     width: int
     height: int
-    bits: int
+    bits: int  # per value
     frames: int
     modality: str | None
     format: str
-    rate: float | None = None
+    rate: float | None = None  # frames per second of a recording
 
 
 @refusing
 def probe(path: str | os.PathLike) -> Probe:
-    """Reads only a file's header. Raises Unreadable with the reason if it is not an image that can be read."""
+    """Reads the header of an image file. Raises Unreadable, with the reason, if the file is not a readable image."""
     path = Path(path)
     _regular(path)
     if video.is_video(path):
@@ -100,9 +100,9 @@ def probe(path: str | os.PathLike) -> Probe:
 
 @refusing
 def read_image(path: str | os.PathLike, frame: int = 0, scale: tuple[float, float] | None = None) -> np.ndarray:
-    """Reads an image, uint8 (H, W, 3) RGB, at full resolution and upright; deeper values become 8 bits (see `to_8bit`).
+    """Reads an image upright and at full resolution as RGB, uint8 `(H, W, 3)`. Higher bit depths become 8 bits.
 
-    scale: the stored values that become 0 and 255, shared by a scanner's images; None: chosen for the image alone.
+    `scale` contains the stored values that become 0 and 255. By default, they are chosen for this image alone.
     """
     return _read(
         path,
@@ -115,9 +115,9 @@ def read_image(path: str | os.PathLike, frame: int = 0, scale: tuple[float, floa
 
 @refusing
 def read_raw(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
-    """Reads stored values without windowing: uint8 (H, W, 3), or (H, W[, 3]) of the stored type if deeper than 8 bits.
+    """Reads stored values: uint8 `(H, W, 3)`, or, above 8 bits, `(H, W)` or `(H, W, 3)` of the stored type.
 
-    A DICOM file gives float32 in its modality's units (for CT, Hounsfield units).
+    A grey DICOM image is returned as float32 in the units of its modality (Hounsfield units for CT).
     """
 
     def stored(grey: np.ndarray) -> np.ndarray:
@@ -134,7 +134,7 @@ def _read(
     of_grey: Callable[[np.ndarray], np.ndarray],
     of_deep: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """Reads an image of any format. of_grey, of_deep: convert deeper grey (H, W) and 16-bit colour (H, W, 3)."""
+    """Reads an image. `of_grey` converts grey values above 8 bits `(H, W)`; `of_deep` converts 16-bit colours."""
     path = Path(path)
     _regular(path)
     if video.is_video(path):
@@ -162,7 +162,7 @@ def _read(
 
 def _regular(path: Path) -> None:
     if not path.exists():
-        raise Unreadable("the link is broken" if path.is_symlink() else "there is no such file")
+        raise Unreadable("the link is broken" if path.is_symlink() else "the file does not exist")
     if not path.is_file():
         raise Unreadable("it is not a regular file")
     if path.stat().st_size == 0:
@@ -181,11 +181,11 @@ def _open(path: Path, frame: int = 0) -> Image.Image:
     except Image.DecompressionBombError:
         raise Unreadable("too large to be decoded safely") from None
     except UnidentifiedImageError:
-        raise Unreadable(f"not an image, or of a kind that is not read{_looks_like(path)}") from None
+        raise Unreadable(f"not an image, or of an unsupported format{_looks_like(path)}") from None
     except EOFError:
         raise Unreadable(f"it has no frame {frame}") from None
     except (OSError, SyntaxError, ValueError, TypeError, OverflowError) as error:
-        raise error if isinstance(error, Unreadable) else Unreadable("damaged, or of a form that is not read") from None
+        raise error if isinstance(error, Unreadable) else Unreadable("damaged, or of an unsupported format") from None
 
 
 def _looks_like(path: Path) -> str:
@@ -207,7 +207,7 @@ def _load(image: Image.Image) -> Image.Image:
     except MemoryError:
         raise Unreadable("not enough memory to decode it") from None
     except Exception as error:  # Pillow's plugins raise errors of any kind on a damaged stream
-        logging.getLogger(__name__).debug("a decoder refused it", exc_info=error)
+        logging.getLogger(__name__).debug("a decoder rejected the file", exc_info=error)
         raise Unreadable("damaged or cut short") from None
 
 
@@ -218,14 +218,14 @@ def _bits(image: Image.Image, path: Path) -> int:
         return 16
     if image.mode == "1":
         return 1
-    if image.format == "PNG":  # Pillow hides that a colour PNG has 16 bits; byte 24 of the header does not
+    if image.format == "PNG":  # Pillow hides the bit depth of a 16-bit colour PNG, which byte 24 states
         with path.open("rb") as file:
             return 16 if file.read(25)[24:] == b"\x10" else 8
     return 8
 
 
 def _deep_colour(path: Path, orientation: int) -> np.ndarray | None:
-    """Reads a 16-bit colour PNG, uint16 (H, W, 3), by OpenCV (Pillow has no such mode); None if OpenCV cannot."""
+    """Reads a 16-bit colour PNG, which Pillow cannot, as uint16 `(H, W, 3)`, or returns None if OpenCV fails."""
     image = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION)
     if image is None or image.dtype != np.uint16:
         return None
@@ -237,28 +237,28 @@ def _deep_colour(path: Path, orientation: int) -> np.ndarray | None:
     return tiff.turned(image[..., ::-1], orientation)
 
 
-CONTAINERS = (8, 10, 12, 14, 16)  # bits that a scanner's values fill
+CONTAINERS = (8, 10, 12, 14, 16)  # bit depths of scanners
 
 
 def container(values: np.ndarray) -> int:
-    """Returns the smallest of CONTAINERS whose bits hold all values, whole numbers from 0 to 65535."""
+    """Returns the smallest bit depth in CONTAINERS that can represent all values, which are 16-bit integers."""
     return next(bits for bits in CONTAINERS if int(values.max()) < 1 << bits)
 
 
 def finite(values: np.ndarray) -> np.ndarray:
-    """Returns the finite values. Raises Unreadable if there are none."""
+    """Returns the finite values of an array. Raises Unreadable if every value is NaN or infinite."""
     good = np.isfinite(values) if values.dtype.kind == "f" else np.True_
     numbers = values if good.all() else values[good]
     if not numbers.size:
-        raise Unreadable("it holds no number: each of its values is NaN or infinite")
+        raise Unreadable("each of its values is NaN or infinite")
     return numbers
 
 
 def to_8bit(deep: np.ndarray, scale: tuple[float, float] | None = None) -> np.ndarray:
-    """Converts stored values to 8 bits by a scale; values outside it are clipped.
+    """Converts stored values to uint8. `scale` contains the values that become 0 and 255; values outside are clipped.
 
-    Without a scale, integers of 9 to 16 bits are scaled by the smallest of 8, 10, 12, 14, 16 bits that holds them (so a
-    12-bit picture in a 16-bit file is not black), others by their range. Raises Unreadable if no value is finite.
+    Without `scale`, integers from 0 to 65535 are scaled by `container`, so that a 12-bit picture in a 16-bit file is
+    not black, and other values by their minimum and maximum. Raises Unreadable if no value is finite.
     """
     if scale is None and deep.dtype.kind in "ui" and deep.min() >= 0 and deep.max() < 65536:
         return (deep.astype(np.uint32) >> (container(deep) - 8)).astype(np.uint8)
@@ -270,15 +270,15 @@ def to_8bit(deep: np.ndarray, scale: tuple[float, float] | None = None) -> np.nd
     return (np.clip((values - low) / max(high - low, 1e-300), 0, 1) * 255).round().astype(np.uint8)
 
 
-# One scale from stored values to 8 bits for all images of one scanner in a study, stored with the study. By its own
-# brightest pixel, an image of more than 8 bits would depend on one marker or dead pixel.
+# A study stores one scale from stored values to 8 bits for all images of a scanner. If an image were scaled by its own
+# brightest pixel, a single marker or dead pixel could darken it.
 
-TAILS = (0.1, 99.9)  # percentiles of an image whose values fit no container: stray pixels do not count
+TAILS = (0.1, 99.9)  # percentiles of the values of an image that limit its range, to exclude stray pixels
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The range of one image's values. scanner: identifies the images that share a scale, by device or file format."""
+    """Value range of an image. Images with the same `scanner`, which is a device or a file format, share a scale."""
 
     scanner: str
     low: float
@@ -286,10 +286,11 @@ class Measured:
 
 
 def measure(path: Path, frame: int, head: Probe, header: Any = None) -> Measured | None:
-    """Returns the range of an image of more than 8 bits; None for others, and for a DICOM file that has a window.
+    """Returns the range of the values of an image, or None if the image needs no scale.
 
-    header: the dataset of a DICOM file. The range of an image is between the percentiles TAILS of its values; for whole
-    numbers from 0 to 65535 in other files, it is the smallest of 8, 10, 12, 14 or 16 bits that holds them.
+    `header` is the dataset of a DICOM file, or None. Images of up to 8 bits, and DICOM images with a window or colours,
+    need no scale. Integers from 0 to 65535 in files other than DICOM have the range of their `container`; other values
+    have the range between their percentiles TAILS.
     """
     if head.bits <= 8 or (header is not None and dicom.has_window(header)):
         return None
@@ -304,7 +305,7 @@ def measure(path: Path, frame: int, head: Probe, header: Any = None) -> Measured
 
 
 def _scanner(ds: Any) -> str:
-    """Returns a digest of the elements that identify a device and its kind of image, serial number included."""
+    """Returns a digest of the header elements that identify a device and the type of its images."""
     names = ("Modality", "Manufacturer", "ManufacturerModelName", "DeviceSerialNumber", "StationName", "Units")
     values = [dicom.text(ds, name) for name in (*names, "PhotometricInterpretation", "BitsStored")]
     return "scanner " + hashlib.sha256("\n".join(values).encode()).hexdigest()[:16]

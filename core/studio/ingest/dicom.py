@@ -1,7 +1,7 @@
-"""DICOM as devices, archives and anonymisers write it: one tolerant reader for import, review and export.
+"""Reads DICOM headers, including the faulty ones that devices, archives and anonymisers write.
 
-An element that is empty, missing or invalid counts as absent, or is inferred from the rest of the file; `oddities`
-lists what was wrong. Objects that are not images of a patient are refused, and the error names what they are.
+An element that is empty or invalid counts as missing, and missing elements that a decoder needs are inferred from the
+rest of the file. `oddities` lists the faults. Objects other than images of a patient are refused by their kind.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ import numpy as np
 
 from core.studio.ingest.unreadable import Unreadable, limit
 
-UNDEFINED = 0xFFFFFFFF  # the length of an element that ends with a delimiter
-DEFERRED = 1 << 16  # bytes: larger elements stay on disk if only the header is needed
+UNDEFINED = 0xFFFFFFFF  # length of an element that ends with a delimiter
+DEFERRED = 1 << 16  # bytes; larger elements stay on disk if only the header is needed
 SUFFIXES = (".dcm", ".dicom", ".ima")
 _DATA = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
 GREY = ("MONOCHROME1", "MONOCHROME2")
 COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_PARTIAL_420", "YBR_ICT", "YBR_RCT")
 PALETTE = "PALETTE COLOR"
-# Modalities of objects that are derived from images or hold none (PS3.3 C.7.3.1.1.1), if no SOP class says so.
+# Modalities (PS3.3 C.7.3.1.1.1) of objects that contain no images or are derived from images.
 _NO_IMAGES = {
     "ANN", "ASMT", "AU", "DOC", "ECG", "EEG", "EMG", "EPS", "FID", "HD", "KO", "M3D", "PLAN", "PR", "REG", "RESP",
     "RTDOSE", "RTIMAGE", "RTPLAN", "RTRECORD", "RTSTRUCT", "RWV", "SEG", "SMR", "SR", "STAIN", "TEXTUREMAP",
 }  # fmt: skip
-# Elements that only objects other than images have, whatever class the object names.
+# Elements of objects other than images, which identify them if their SOP class is unknown.
 _DERIVED = ("SegmentSequence", "StructureSetROISequence", "ContentSequence", "WaveformSequence", "DoseGridScaling",
             "GraphicAnnotationSequence", "DirectoryRecordSequence", "BeamSequence")  # fmt: skip
-# Values of ImageType, by their first letters: overview images, a slide's label, reports as pictures.
+# Prefixes of the values of ImageType that mark pictures without diagnostic content, with the kind of each.
 _OVERVIEWS = {"LOCALI": "an overview image (localizer)", "SCOUT": "an overview image (scout)",
               "TOPOGRAM": "an overview image (topogram)", "OVERVIEW": "the overview of a slide",
               "LABEL": "the label of a slide", "THUMBNAIL": "a thumbnail", "DOSE_INFO": "a dose report"}  # fmt: skip
 
 
 def is_dicom(path: Path) -> bool:
-    """Returns whether a file is DICOM, by its preamble, its suffix or its first element."""
+    """Returns whether a file is DICOM, judged by its preamble, suffix or first element."""
     with path.open("rb") as file:
         head = file.read(132)
     if head[128:] == b"DICM":
@@ -50,7 +50,7 @@ def is_dicom(path: Path) -> bool:
 
 
 def _starts_with_an_element(head: bytes, size: int) -> bool:
-    """Returns whether a file without a preamble begins with an element of the first groups, as in old archives."""
+    """Returns whether a file of `size` bytes without a preamble begins with an element of group 2 or 8."""
     for order in "<>":
         group, element = struct.unpack(f"{order}HH", head[:4])
         if group in (2, 8) and element < 0x100:
@@ -60,16 +60,16 @@ def _starts_with_an_element(head: bytes, size: int) -> bool:
 
 
 def text(ds: Any, keyword: str) -> str:
-    """Reads an element as one line; "" if it has no value. Several values are separated by backslashes."""
+    """Returns an element as one line of text, with several values separated by backslashes, or "" if it is missing."""
     value = _value(ds, keyword)
     values = value if isinstance(value, list) else [value]
     return "\\".join(" ".join(str("" if v is None else v).replace("\0", " ").split()) for v in values)
 
 
 def numbers(ds: Any, keyword: str, count: int | None = None) -> list[float]:
-    """Reads an element's numbers; a decimal comma counts as a point.
+    """Returns the numbers of an element, in which a decimal comma counts as a point.
 
-    Returns [] if a value is not a finite number, or if there are not `count` values.
+    Returns [] if a value is not a finite number, or if the number of values differs from `count`.
     """
     value = _value(ds, keyword)
     values = []
@@ -82,13 +82,13 @@ def numbers(ds: Any, keyword: str, count: int | None = None) -> list[float]:
 
 
 def whole(ds: Any, keyword: str) -> int | None:
-    """Reads the first number of an element; None unless it is a whole number."""
+    """Returns the first number of an element as an integer, or None if the number is missing or not an integer."""
     values = numbers(ds, keyword)
     return int(values[0]) if values and values[0].is_integer() and abs(values[0]) < 2**53 else None
 
 
 def _value(ds: Any, keyword: str) -> Any:
-    """Returns an element's value (several as a list); as text if pydicom refuses it, None if the element is missing."""
+    """Returns an element's value (a list if it has several, text if pydicom rejects it), or None if it is missing."""
     value = stored(ds, keyword)
     if isinstance(value, bytes):
         value = value.decode("latin-1")
@@ -98,25 +98,25 @@ def _value(ds: Any, keyword: str) -> Any:
 
 
 def stored(ds: Any, keyword: str) -> Any:
-    """Reads an element's value as pydicom parses it, its raw bytes if pydicom refuses it, or None if it is missing."""
+    """Returns an element's parsed value, its raw bytes if pydicom cannot parse them, or None if it is missing."""
     try:
         return ds.get(keyword)
-    except Exception:  # a value that does not fit its type; pydicom raises many kinds of errors
+    except Exception:  # pydicom raises many kinds of errors if a value does not fit its type
         with contextlib.suppress(Exception):
             return getattr(ds.get_item(keyword), "value", None)
     return None
 
 
 def items(ds: Any, keyword: str) -> list[Any]:
-    """Reads the items of a sequence; [] if the element is not a sequence."""
+    """Returns the items of a sequence, or [] if the element is missing or not a sequence."""
     try:
         return [item for item in ds.get(keyword) or () if hasattr(item, "get")]
-    except Exception:  # as above
+    except Exception:  # pydicom raises many kinds of errors
         return []
 
 
 class Form(NamedTuple):
-    """How pixels are stored, read from the header or inferred from the rest of the file. allocated, stored: bits."""
+    """Pixel format of an image: `samples` values per pixel in `allocated` bits each, of which `stored` are used."""
 
     rows: int
     columns: int
@@ -128,7 +128,10 @@ class Form(NamedTuple):
 
 
 def open_image(path: Path, pixels: bool = False) -> tuple[Any, Form, list[str]]:
-    """Returns (dataset with repaired pixel elements, Form, faults). Raises Unreadable. pixels: also load the pixels."""
+    """Opens a DICOM image; returns (dataset with repaired pixel elements, pixel format, faults of the header).
+
+    `pixels` says whether large pixel data are loaded. Raises Unreadable if the file is not a readable patient image.
+    """
     import pydicom
 
     with warnings.catch_warnings():
@@ -138,15 +141,15 @@ def open_image(path: Path, pixels: bool = False) -> tuple[Any, Form, list[str]]:
         except Exception as error:  # pydicom raises many kinds of errors on a damaged file
             if isinstance(error, OSError) and error.errno:
                 raise
-            raise Unreadable("not a DICOM that can be read, or damaged") from None
+            raise Unreadable("not a readable DICOM file, or damaged") from None
         other = _other_object(ds)
         if other:
-            raise Unreadable(f"a DICOM object that is no image of a patient: {other}")
+            raise Unreadable(f"a DICOM object that is not an image of a patient: {other}")
         return ds, *_mended(ds)
 
 
 def _other_object(ds: Any) -> str | None:
-    """Names the kind of an object that is not an image of a patient; None for an image."""
+    """Returns the kind of an object that is not an image of a patient, or None for an image."""
     import pydicom
 
     uid = text(ds, "SOPClassUID") or text(getattr(ds, "file_meta", {}), "MediaStorageSOPClassUID")
@@ -165,7 +168,7 @@ def _other_object(ds: Any) -> str | None:
 
 
 def _mended(ds: Any) -> tuple[Form, list[str]]:
-    """Returns how the pixels are stored, and the faults of the header; sets missing elements that a decoder needs."""
+    """Sets missing elements that a decoder needs; returns the pixel format and the faults of the header."""
     odd: list[str] = []
 
     def given(keyword: str, usual: int | str, fits: Callable[[Any], bool]) -> Any:
@@ -180,11 +183,11 @@ def _mended(ds: Any) -> tuple[Form, list[str]]:
 
     rows, columns = (whole(ds, keyword) or 0 for keyword in ("Rows", "Columns"))
     if rows < 1 or columns < 1:
-        raise Unreadable("a DICOM without pixels (it has no rows and columns)")
+        raise Unreadable("a DICOM file without pixels (no rows and columns)")
     limit(columns, rows)
     data = next((keyword for keyword in _DATA if keyword in ds), None)
     if data is None:
-        raise Unreadable("a DICOM without pixels (it has no pixel data)")
+        raise Unreadable("a DICOM file without pixels (no pixel data)")
     frames = whole(ds, "NumberOfFrames") or 1
     if frames < 1 or ("NumberOfFrames" in ds and whole(ds, "NumberOfFrames") != frames):
         frames = max(frames, 1)
@@ -192,7 +195,7 @@ def _mended(ds: Any) -> tuple[Form, list[str]]:
     _name_syntax(ds)
     coded = ds.file_meta.TransferSyntaxUID.is_encapsulated
     length = 0 if coded else _length(ds, data)
-    pixel_bytes = length / (rows * columns * frames)  # bytes of a pixel, its padding to an even length included
+    pixel_bytes = length / (rows * columns * frames)  # bytes per pixel, including padding to an even length
     tables = "RedPaletteColorLookupTableData" in ds
     photometric = text(ds, "PhotometricInterpretation").upper()
     colour = photometric in COLOURS or (not photometric and not tables and pixel_bytes >= 3 and pixel_bytes % 3 < 0.5)
@@ -200,7 +203,7 @@ def _mended(ds: Any) -> tuple[Form, list[str]]:
     usual = PALETTE if tables else ("MONOCHROME2", "RGB")[samples > 1]
     photometric = given("PhotometricInterpretation", usual, lambda name: True)
     if photometric not in (*GREY, *COLOURS, PALETTE) or (samples > 1) != (photometric in COLOURS):
-        raise Unreadable(f"its pixels are {samples} values each and called {photometric}, which is not read")
+        raise Unreadable(f"its pixels have {samples} values each as {photometric}, which is not supported")
     if samples > 1:
         given("PlanarConfiguration", 0, lambda n: n in (0, 1))
     if data == "PixelData":
@@ -218,9 +221,9 @@ def _mended(ds: Any) -> tuple[Form, list[str]]:
         syntax = _compressed(ds)
         if syntax is None:
             more = length // max(expected // frames, 1)
-            says = f"its header says {frames} frames of {columns} x {rows} pixels, its pixels are for {more}"
+            says = f"its header says {frames} frames of {columns} x {rows} pixels, but it contains {more}"
             raise Unreadable(f"cut short: {says}" if length < expected else says)
-        odd.append(f"{ds.file_meta.TransferSyntaxUID.name} is not how its pixels are stored: {syntax.name} is assumed")
+        odd.append(f"{ds.file_meta.TransferSyntaxUID.name} is not how its pixels are stored; {syntax.name} is assumed")
         ds.file_meta.TransferSyntaxUID = syntax
     return Form(rows, columns, samples, photometric, allocated, stored, frames), odd
 
@@ -232,14 +235,14 @@ def _called(keyword: str) -> str:
 
 
 def _length(ds: Any, keyword: str) -> int:
-    """Returns the number of bytes of pixel data, which may still be on disk."""
+    """Returns the length in bytes of the pixel data, which may still be on disk."""
     raw = ds.get_item(keyword)
     length = getattr(raw, "length", None)
     return int(length) if length not in (None, UNDEFINED) and raw.value is None else len(stored(ds, keyword) or b"")
 
 
 def _name_syntax(ds: Any) -> None:
-    """Sets the transfer syntax of a file whose meta header is missing or does not name it."""
+    """Sets the transfer syntax of a file if its meta header is missing or does not name the syntax."""
     from pydicom.dataset import FileMetaDataset
     from pydicom.uid import UID, ExplicitVRBigEndian, ExplicitVRLittleEndian, ImplicitVRLittleEndian
 
@@ -252,11 +255,11 @@ def _name_syntax(ds: Any) -> None:
         plain = ImplicitVRLittleEndian if implicit else ExplicitVRLittleEndian if little else ExplicitVRBigEndian
         meta.TransferSyntaxUID = plain
     elif not UID(named).is_transfer_syntax:
-        raise Unreadable(f"its transfer syntax {named} is not known")
+        raise Unreadable(f"its transfer syntax {named} is unknown")
 
 
 def _compressed(ds: Any) -> Any:
-    """Detects the transfer syntax of pixels from their first bytes; None if they are uncompressed or it is unknown."""
+    """Returns the transfer syntax of pixel data by the first bytes, or None if it is uncompressed or unknown."""
     from pydicom.encaps import get_frame
 
     value = stored(ds, "PixelData")
@@ -268,7 +271,7 @@ def _compressed(ds: Any) -> Any:
 
 
 def _codec(stream: bytes) -> Any:
-    """Detects the transfer syntax of a compressed frame from its first markers; None if it is unknown."""
+    """Returns the transfer syntax of a compressed frame by its first markers, or None if it is unknown."""
     from pydicom import uid
 
     if stream[:4] == b"\xff\x4f\xff\x51":
@@ -278,7 +281,7 @@ def _codec(stream: bytes) -> Any:
 
 
 def _segments(stream: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields marker and body of each segment of a JPEG, up to the start of its pixels."""
+    """Yields (marker, body) for each segment of a JPEG stream, up to the start of the pixels."""
     at = 2
     while stream[:2] == b"\xff\xd8" and at + 4 <= len(stream) and stream[at] == 0xFF:
         marker, length = stream[at + 1], struct.unpack(">H", stream[at + 2 : at + 4])[0]
@@ -292,7 +295,7 @@ def _segments(stream: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def drawn_size(stream: bytes) -> tuple[int, int, int] | None:
-    """Returns (columns, rows, samples) from the header of a JPEG, JPEG-LS or JPEG 2000 stream; None for any other."""
+    """Returns (columns, rows, values per pixel) of a JPEG, JPEG-LS or JPEG 2000 stream, or None for other streams."""
     if stream[:4] == b"\xff\x4f\xff\x51" and len(stream) >= 42:
         x_end, y_end, x_start, y_start = struct.unpack(">4I", stream[8:24])
         return x_end - x_start, y_end - y_start, struct.unpack(">H", stream[40:42])[0]
@@ -304,9 +307,9 @@ def drawn_size(stream: bytes) -> tuple[int, int, int] | None:
 
 
 def stream_colours(stream: bytes) -> str | None:
-    """Names the colour space of a lossy JPEG stream with three components, or None if the stream does not reveal it.
+    """Returns the colour space ("RGB" or "YBR_FULL") of a lossy JPEG stream with three components, or None if unknown.
 
-    An Adobe marker names it, JFIF implies YCbCr, and components of different resolutions cannot be RGB.
+    An Adobe marker states the colour space; JFIF or components of different resolutions imply YCbCr.
     """
     named = None
     for marker, body in _segments(stream):
@@ -320,7 +323,7 @@ def stream_colours(stream: bytes) -> str | None:
 
 
 def _odd_values(ds: Any) -> list[str]:
-    """Describes values that are present but invalid, and are therefore ignored."""
+    """Describes the values that are present but invalid, and therefore ignored."""
     wrong = [
         (name, text(ds, name))
         for name, count in (("WindowWidth", None), ("WindowCenter", None), ("RescaleSlope", 1),
@@ -338,11 +341,14 @@ def _odd_values(ds: Any) -> list[str]:
             wrong.append((name, text(ds, name)))
     lookups = (("VOILUTSequence", True), ("ModalityLUTSequence", False))
     wrong += [(k, "without a table") for k, voi in lookups if items(ds, k) and lookup(ds, k, voi) is None]
-    return [f"{_called(name)} is {value[:40]!r}: not used" for name, value in wrong]
+    return [f"{_called(name)} is {value[:40]!r} and is not used" for name, value in wrong]
 
 
 def probe(path: Path) -> tuple[int, int, int, int, str | None]:
-    """Reads (width, height, bits stored, frames, modality). Raises Unreadable unless it is an image of a patient."""
+    """Returns (width, height, bits per value, number of frames, modality or None) of a DICOM image.
+
+    Raises Unreadable if the file is not a readable image of a patient.
+    """
     status = path.stat()
     return _probed(path, status.st_mtime_ns, status.st_size)
 
@@ -355,9 +361,9 @@ def _probed(path: Path, changed: int, size: int) -> tuple[int, int, int, int, st
 
 
 def header(path: Path) -> Any:
-    """Reads the dataset without its pixels, its pixel elements repaired. Raises Unreadable as `probe` does.
+    """Returns the dataset of a DICOM image without pixel data. Raises Unreadable as `probe` does.
 
-    Its attribute `odd` lists faults that do not keep the image from being displayed.
+    The attribute `odd` of the dataset lists faults that do not prevent the display of the image.
     """
     ds, _, odd = open_image(path)
     for keyword in _DATA:
@@ -368,18 +374,18 @@ def header(path: Path) -> Any:
 
 
 def oddities(path: str, sha256: str | None) -> tuple[str, ...]:
-    """Returns the faults of a DICOM file's header; () for any other file. sha256: part of the cache key."""
+    """Returns the faults of a DICOM header, or () for any other file. `sha256` identifies the content of the file."""
     return _header_facts(path, sha256)[0]
 
 
 def patient(ds: Any) -> str | None:
-    """Returns the PatientID with its issuer (PS3.3 C.7.1.1), or None if the header has none."""
+    """Returns the PatientID with its issuer (PS3.3 C.7.1.1), or None if the header has no PatientID."""
     number = text(ds, "PatientID")
     return f"{text(ds, 'IssuerOfPatientID')} {number}".strip() if number else None
 
 
 def device(ds: Any) -> str | None:
-    """Returns the device's model, station, serial number and institution (PS3.3 C.7.5.1); None if none is named."""
+    """Returns model, station, serial number and institution of a device (PS3.3 C.7.5.1), or None if all are missing."""
     model = f"{text(ds, 'Manufacturer')} {text(ds, 'ManufacturerModelName')}".strip()
     words = (text(ds, name) for name in ("StationName", "DeviceSerialNumber", "InstitutionName"))
     return ", ".join(filter(None, (model, *words))) or None
@@ -391,19 +397,22 @@ def declares_text(ds: Any) -> bool:
 
 
 def spacing(ds: Any, keyword: str = "PixelSpacing") -> tuple[float, float] | None:
-    """Reads the spacing of rows and of columns in millimetres; None unless both are above 0."""
+    """Returns (row spacing, column spacing) in millimetres, or None unless both are above 0."""
     distances = numbers(ds, keyword, 2)
     return (distances[0], distances[1]) if distances and min(distances) > 0 else None
 
 
 def window(ds: Any) -> tuple[float, float] | None:
-    """Reads centre and width of the first window; None if there is none or its width is not above 0."""
+    """Returns (centre, width) of the first display window, or None if the header has no window of positive width."""
     pairs = zip(numbers(ds, "WindowCenter"), numbers(ds, "WindowWidth"), strict=False)
     return next((pair for pair in list(pairs)[:1] if pair[1] > 0), None)
 
 
 def lookup(ds: Any, keyword: str, voi: bool) -> tuple[int, np.ndarray, int] | None:
-    """Returns a sequence's first lookup table, or None: first input value, entries, bits per entry. voi: a VOI LUT."""
+    """Returns (first input value, entries, bits per entry) of a sequence's first valid lookup table, or None.
+
+    `voi` says whether the sequence is a VOI LUT, whose input a rescale intercept may make negative.
+    """
     for item in items(ds, keyword):
         descriptor = numbers(item, "LUTDescriptor", 3)
         data = stored(item, "LUTData")
@@ -419,7 +428,7 @@ def lookup(ds: Any, keyword: str, voi: bool) -> tuple[int, np.ndarray, int] | No
 
 
 def entries_of(ds: Any, data: Any, count: int) -> np.ndarray:
-    """Returns the entries of a lookup table, which is bytes (1 per entry if fewer than 2 * count) or numbers."""
+    """Returns up to `count` entries of a lookup table. `data` are numbers, or bytes of 8-bit or 16-bit entries."""
     if isinstance(data, (bytes, bytearray)):
         kind = np.uint8 if len(data) < 2 * count else np.dtype("<u2" if ds.original_encoding[1] is not False else ">u2")
         data = np.frombuffer(bytes(data)[: len(data) // np.dtype(kind).itemsize * np.dtype(kind).itemsize], kind)
@@ -427,18 +436,18 @@ def entries_of(ds: Any, data: Any, count: int) -> np.ndarray:
 
 
 def has_window(ds: Any) -> bool:
-    """Returns whether a header has a window or a VOI LUT, for all frames or for single ones."""
+    """Returns whether a header has a display window or a VOI LUT, for all frames or for single frames."""
     groups = [*items(ds, "SharedFunctionalGroupsSequence"), *items(ds, "PerFrameFunctionalGroupsSequence")]
     holders = [ds, *(lut for group in groups for lut in items(group, "FrameVOILUTSequence"))]
     return any(window(item) or lookup(ds if item is ds else item, "VOILUTSequence", True) for item in holders)
 
 
-KEPT = 1024  # files whose header facts are remembered
+KEPT = 1024  # files whose faults and spacing are cached
 
 
 class Spacing(TypedDict):
-    """The size of a pixel. x, y: millimetres between the centres of neighbouring pixels. at: `patient`, or `detector`
-    if measured on a projection, which magnifies the patient."""
+    """Pixel spacing in millimetres along x and y. `at` is "patient", or "detector" if the spacing was measured on the
+    detector of a projection, which magnifies the patient."""
 
     x: float
     y: float
@@ -446,15 +455,15 @@ class Spacing(TypedDict):
 
 
 def spacing_of_case(case: Mapping[str, Any]) -> Spacing | None:
-    """Finds a case's spacing by its row (path, sha256); None if the file is not DICOM, has no spacing or is missing."""
+    """Returns the pixel spacing of a case's file, or None if the file is missing, not DICOM or states no spacing."""
     return _header_facts(case["path"], case["sha256"])[1]
 
 
 @functools.lru_cache(maxsize=KEPT)
 def _header_facts(path: str, sha256: str | None) -> tuple[tuple[str, ...], Spacing | None]:
-    """Returns the faults of a DICOM file's header and its spacing; ((), None) for any other or missing file.
+    """Returns (faults of the header, pixel spacing or None) of a DICOM file, or ((), None) for any other file.
 
-    sha256: part of the cache key, because the file at that path may be replaced.
+    `sha256` is part of the cache key, because the file may be replaced.
     """
     try:
         ds = header(Path(path)) if is_dicom(Path(path)) else None
@@ -464,7 +473,7 @@ def _header_facts(path: str, sha256: str | None) -> tuple[tuple[str, ...], Spaci
 
 
 def spacing_of_header(ds: Any) -> Spacing | None:
-    """Reads PixelSpacing (PS3.3 10.7.1.1), also if shared by the frames of a file, else ImagerPixelSpacing."""
+    """Returns the pixel spacing by PixelSpacing (PS3.3 10.7.1.1), or else by ImagerPixelSpacing, or None."""
     groups = items(ds, "SharedFunctionalGroupsSequence")[:1]
     measures = next((item for group in groups for item in items(group, "PixelMeasuresSequence")), None)
     for source, name, at in (
@@ -474,5 +483,5 @@ def spacing_of_header(ds: Any) -> Spacing | None:
     ):
         distances = spacing(source, name) if source is not None else None
         if distances:
-            return {"x": distances[1], "y": distances[0], "at": at}  # rows come first
+            return {"x": distances[1], "y": distances[0], "at": at}  # the row spacing comes first
     return None

@@ -1,4 +1,4 @@
-"""The pixels of DICOM images: decoded, checked against the header, and converted for display."""
+"""Decodes the pixels of DICOM images, checks them against the header, and converts them for display."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from core.studio.ingest.dicom import (
 )
 from core.studio.ingest.unreadable import Unreadable
 
-STRIP = 2**21  # pixels
+STRIP = 2**21  # pixels that are converted at a time
 _ASKED = ("Rows", "Columns", "SamplesPerPixel", "PhotometricInterpretation", "PlanarConfiguration", "BitsAllocated",
           "BitsStored", "HighBit", "PixelRepresentation")  # fmt: skip
 
 
 def _frame(path: Path, frame: int) -> tuple[np.ndarray, Any, Form]:
-    """Returns a frame's stored values (H, W[, 3]), the dataset with the frame's tables and windows, and its Form."""
+    """Returns (stored values of a frame, dataset with the tables and windows of the frame, pixel format)."""
     from pydicom.uid import JPEGBaseline8Bit, JPEGExtended12Bit
 
     ds, form, _ = open_image(path, pixels=True)
@@ -48,7 +48,7 @@ def _frame(path: Path, frame: int) -> tuple[np.ndarray, Any, Form]:
     try:
         values = _decoded(ds, form, stream, frame)
     except NotImplementedError:
-        raise Unreadable(f"compressed as {syntax.name}, for which there is no decoder here") from None
+        raise Unreadable(f"compressed as {syntax.name}, which is not supported") from None
     except MemoryError:
         raise
     except Exception:
@@ -56,7 +56,7 @@ def _frame(path: Path, frame: int) -> tuple[np.ndarray, Any, Form]:
         raise Unreadable(f"its pixels cannot be decoded: damaged or cut short{how}") from None
     values = values.reshape(values.shape[1:]) if values.ndim == 3 + (form.samples > 1) else values
     if values.shape[:2] != (form.rows, form.columns) or values.ndim != 2 + (form.samples > 1):
-        raise Unreadable(f"its header says {form.columns} x {form.rows} pixels, decoded are {values.shape}")
+        raise Unreadable(f"its header says {form.columns} x {form.rows} pixels, but {values.shape} were decoded")
     for groups, index in (("SharedFunctionalGroupsSequence", 0), ("PerFrameFunctionalGroupsSequence", frame)):
         for group in items(ds, groups)[index : index + 1]:
             for name in ("PixelValueTransformationSequence", "FrameVOILUTSequence"):
@@ -67,7 +67,7 @@ def _frame(path: Path, frame: int) -> tuple[np.ndarray, Any, Form]:
 
 
 def _decoded(ds: Any, form: Form, stream: bytes, frame: int) -> np.ndarray:
-    """Decodes a frame. GDCM runs in a separate process, because it can crash on damaged data."""
+    """Decodes a frame. GDCM runs in a separate process, because it may crash on damaged data."""
     from pydicom import uid
     from pydicom.pixels import pixel_array
 
@@ -87,7 +87,7 @@ def _decoded(ds: Any, form: Form, stream: bytes, frame: int) -> np.ndarray:
 
 
 def _checked_stream(ds: Any, form: Form, frame: int) -> bytes:
-    """Returns a compressed frame. Raises Unreadable if it is missing, or if its size differs from the header's."""
+    """Returns a compressed frame. Raises Unreadable if the frame is missing or its size differs from the header."""
     from pydicom.encaps import get_frame
 
     try:
@@ -95,16 +95,16 @@ def _checked_stream(ds: Any, form: Form, frame: int) -> bytes:
     except Exception:
         stream = None
     if not stream:
-        raise Unreadable(f"cut short: its header says {form.frames} frames, number {frame + 1} is missing or damaged")
+        raise Unreadable(f"cut short: its header says {form.frames} frames, frame {frame + 1} is missing or damaged")
     size = drawn_size(stream)
     if size and size != (form.columns, form.rows, form.samples):
-        of = "{} x {} pixels of {} values".format
-        raise Unreadable(f"its header says {of(form.columns, form.rows, form.samples)}, its picture has {of(*size)}")
+        described = "{} x {} pixels of {} values".format
+        raise Unreadable(f"its header says {described(form.columns, form.rows, form.samples)}, not {described(*size)}")
     return stream
 
 
 def _padding(values: np.ndarray, ds: Any, form: Form) -> np.ndarray | None:
-    """Returns a mask of a grey image's padding (PS3.3 C.7.5.1.1.2), which scales ignore; None if all or none is."""
+    """Returns the mask of padding pixels (PS3.3 C.7.5.1.1.2), or None if no pixel or every pixel is padding."""
     ends = []
     for keyword in ("PixelPaddingValue", "PixelPaddingRangeLimit"):
         end = whole(ds, keyword)
@@ -119,7 +119,7 @@ def _padding(values: np.ndarray, ds: Any, form: Form) -> np.ndarray | None:
 
 
 def _modality(ds: Any) -> tuple[Callable[[np.ndarray], np.ndarray], bool]:
-    """Returns the conversion of stored values to the modality's units, float32, and whether it is linear."""
+    """Returns (function from stored values to float32 in the units of the modality, whether it is linear)."""
     table = lookup(ds, "ModalityLUTSequence", False)
     if table is not None:
         first, entries, _ = table
@@ -136,7 +136,7 @@ def _line(low: float, high: float) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _voi(ds: Any) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Returns the conversion of modality units to brightness, 0 to 1: a VOI LUT or a window; None without either."""
+    """Returns the function from modality units to brightness (0 to 1), or None without a VOI LUT and window."""
     table = lookup(ds, "VOILUTSequence", True)
     if table is not None:
         first, entries, bits = table
@@ -149,7 +149,7 @@ def _voi(ds: Any) -> Callable[[np.ndarray], np.ndarray] | None:
     function = text(ds, "VOILUTFunction").upper()
     if function == "SIGMOID":
         return lambda rows: 1 / (1 + np.exp(np.clip(-4 * (rows - centre) / width, -700, 700)))
-    if function != "LINEAR_EXACT" and width >= 1:  # PS3.3 C.11.2.1.2: from the middle of the first pixel to the last's
+    if function != "LINEAR_EXACT" and width >= 1:  # PS3.3 C.11.2.1.2: from the centre of the first value to the last
         centre, width = centre - 0.5, width - 1
         if not width:
             return lambda rows: (rows > centre).astype(np.float64)
@@ -157,9 +157,9 @@ def _voi(ds: Any) -> Callable[[np.ndarray], np.ndarray] | None:
 
 
 def read_values(path: Path, frame: int = 0) -> np.ndarray:
-    """Reads one frame: float32 (H, W) in the modality's units, or uint8/uint16 (H, W, 3) colour.
+    """Reads a frame as float32 `(H, W)` in the units of the modality, or as colours, uint8 or uint16 `(H, W, 3)`.
 
-    Padding is set to the minimum of the other values, so that it does not affect a scale.
+    Padding pixels get the minimum of the other pixels, so that they do not affect a scale.
     """
     values, ds, form = _frame(path, frame)
     if form.photometric not in GREY:
@@ -174,7 +174,6 @@ def read_values(path: Path, frame: int = 0) -> np.ndarray:
 
 
 def _coloured(values: np.ndarray, ds: Any, form: Form) -> np.ndarray:
-    """Returns colours (H, W, 3): as decoded, or looked up in the palette."""
     if form.photometric != PALETTE:
         return values[..., :3]
     colours = []
@@ -187,24 +186,24 @@ def _coloured(values: np.ndarray, ds: Any, form: Form) -> np.ndarray:
             else np.empty(0, np.int64)
         )
         if not len(entries):
-            raise Unreadable(f"its colours are in a palette, and the table of its {colour.lower()} is not readable")
-        bits = 16 if int(descriptor[2]) > 8 and entries.max() > 255 else 8  # some write 8 bits and say 16
+            raise Unreadable(f"the {colour.lower()} table of its colour palette is not readable")
+        bits = 16 if int(descriptor[2]) > 8 and entries.max() > 255 else 8  # some files declare 16 bits but contain 8
         indices = np.clip(values.astype(np.int64) - int(descriptor[1]), 0, len(entries) - 1)
         colours.append((entries[indices] >> (bits - 8)).astype(np.uint8))
     return np.stack(colours, -1)
 
 
 def _strips(values: np.ndarray) -> list[slice]:
-    """Splits an image into strips of rows, about STRIP pixels each: double-precision copies of a strip stay small."""
+    """Splits an image into strips of about STRIP pixels, so that double-precision copies of a strip stay small."""
     rows = max(1, STRIP // values.shape[1])
     return [slice(start, start + rows) for start in range(0, len(values), rows)]
 
 
 def read_display(path: Path, frame: int = 0, scale: tuple[float, float] | None = None) -> np.ndarray:
-    """Reads one frame as a viewer would display it: uint8 (H, W, 3).
+    """Reads a frame as a viewer displays it, uint8 `(H, W, 3)`.
 
-    The modality LUT comes first, then the VOI LUT or window; MONOCHROME1 is inverted, padding is black. scale: the
-    values that become 0 and 255 if a file has neither; without it, the image's own minimum and maximum.
+    The modality LUT is applied first, then the VOI LUT or window. MONOCHROME1 is inverted, and padding is black. If the
+    file has no VOI LUT or window, the values in `scale` (by default, the minimum and maximum) become 0 and 255.
     """
     values, ds, form = _frame(path, frame)
     if form.photometric not in GREY:
@@ -220,7 +219,7 @@ def read_display(path: Path, frame: int = 0, scale: tuple[float, float] | None =
         return ((1 - grey if form.photometric == "MONOCHROME1" else grey) * 255).round().astype(np.uint8)
 
     display = np.empty(values.shape, np.uint8)
-    if values.dtype.itemsize <= 2 and values.size > 1 << 16:  # converts each value once instead of each pixel
+    if values.dtype.itemsize <= 2 and values.size > 1 << 16:  # converts each possible value once instead of each pixel
         kind = np.dtype(f"u{values.dtype.itemsize}")
         table = look(np.arange(np.iinfo(kind).max + 1, dtype=kind).view(values.dtype))
         np.take(table, values.view(kind), out=display, mode="clip")
@@ -235,7 +234,7 @@ def read_display(path: Path, frame: int = 0, scale: tuple[float, float] | None =
 def _ends(
     values: np.ndarray, units: Callable[[np.ndarray], np.ndarray], linear: bool, padding: np.ndarray | None
 ) -> tuple[float, float]:
-    """Returns an image's finite minimum and maximum, without padding. Raises Unreadable if it has no finite value."""
+    """Returns the finite minimum and maximum outside the padding. Raises Unreadable if no value is finite."""
     if linear and values.dtype.kind in "iu":
         inside = values if padding is None else values[~padding]
         ends = units(np.array([inside.min(), inside.max()])).tolist()
@@ -247,5 +246,5 @@ def _ends(
         if good.any():
             ends.append((float(rows[good].min()), float(rows[good].max())))
     if not ends:
-        raise Unreadable("it holds no number: each of its values is NaN or infinite")
+        raise Unreadable("each of its values is NaN or infinite")
     return min(least for least, _ in ends), max(most for _, most in ends)

@@ -1,4 +1,4 @@
-"""Loads another study's normal images, from which MedMix cuts lesions if its donor is `foreign`."""
+"""Loads normal images of another study, from which MedMix cuts synthetic lesions if its donor is `foreign`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from core.engine.rows import rows_of
 from core.studio.db.store import Store
 from core.studio.ingest.cache import Progress, load_arrays
 
-MOST = 64  # images; evenly spaced over the study's normals
+MOST = 64  # maximum number of images, evenly spaced over the normals of the study
 
 
 def check_pool(store: Store, config: MedMixConfig) -> None:
-    """Raises ValueError if the study to cut lesions from is unknown or has no normal training images."""
+    """Raises ValueError if the study from which MedMix cuts lesions is unknown or has no normal training images."""
     study = config.pooled
     if study and store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         raise ValueError(f"donor_study: unknown study {study!r}; choose another one to cut from, or none")
@@ -26,7 +26,7 @@ def check_pool(store: Store, config: MedMixConfig) -> None:
 def pool_of(
     store: Store, config: PretrainConfig, on_progress: Progress | None = None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Loads the donor study's images for pre-training, as in `pool_at`; (None, None) if the run uses no donor study."""
+    """Returns the result of `pool_at` for a pre-training run, or (None, None) if the run uses no other study."""
     if config.strong != "medmix" or not config.medmix.pooled:
         return None, None
     return pool_at(store, config.medmix, config.size, on_progress)
@@ -35,7 +35,7 @@ def pool_of(
 def pool_at(
     store: Store, config: MedMixConfig, size: int, on_progress: Progress | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Loads the donor study's images, uint8 (M, size, size, 3), M <= 64, and regions of interest (M, size, size)."""
+    """Returns (M <= MOST normal images `(M, size, size, 3)` to cut from, regions of interest `(M, size, size)`)."""
     check_pool(store, config)
     arrays = load_arrays(store, config.pooled, size, on_progress)
     train = arrays.index("train", label="normal")
@@ -44,7 +44,7 @@ def pool_at(
 
 
 def donor_studies(store: Store) -> list[dict]:
-    """Lists the studies that have normal training images: [{"id", "name"}]."""
+    """Returns the studies with normal training images as [{"id", "name"}]."""
     return store.query(
         "SELECT id, name FROM studies WHERE binned IS NULL "
         "AND EXISTS (SELECT 1 FROM cases WHERE study = studies.id AND split = 'train' "

@@ -1,4 +1,4 @@
-"""Keyed digests of the images that were erased from this home, so that no import silently adds them again."""
+"""Stores keyed digests of the images that were erased from this home, so that no import silently adds them again."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from core.studio.ingest.layouts import Question
 from core.studio.ingest.reader import Found, printable
 from core.studio.ingest.unreadable import Unreadable
 
-KEY = "erased key"  # the setting that holds the key of the digests
+KEY = "erased key"  # name of the setting that contains the key of the digests
 REASON = "it was erased from this home; `study add --again` imports it anyway"
 
 
 class Erased(ValueError):
-    """Raised if images are not imported because one of them was erased from this home."""
+    """Raised if an import stores nothing because one of the images was erased from this home."""
 
 
 def uid_of(path: Path) -> str | None:
-    """Reads the SOP instance UID of a DICOM file; None for any other file, or a missing one."""
+    """Returns the SOP instance UID of a DICOM file, or None if the file is missing or not DICOM."""
     try:
         return dicom.text(dicom.header(path), "SOPInstanceUID") or None if dicom.is_dicom(path) else None
     except (OSError, Unreadable):
@@ -31,21 +31,21 @@ def uid_of(path: Path) -> str | None:
 
 
 def digests(store: Store, names: Iterable[str | None]) -> list[str]:
-    """Computes the keyed digests of contents (their SHA-256) and SOP instance UIDs; None is skipped."""
+    """Returns the keyed digests of SHA-256 hashes and SOP instance UIDs. Empty names are skipped."""
     key = audit.key(store, KEY)
     return [hmac.new(key, name.encode(), hashlib.sha256).hexdigest() for name in names if name]
 
 
 def known(store: Store, *names: str | None) -> bool:
-    """Returns whether an image with one of these SHA-256 or SOP instance UIDs was erased; None is skipped."""
+    """Returns whether an image with one of the given SHA-256 hashes or SOP instance UIDs was erased."""
     gone = {row["digest"] for row in store.query("SELECT digest FROM erased")}
     return bool(gone) and not gone.isdisjoint(digests(store, names))
 
 
 def sift(store: Store, images: list[Found], rejected: list[Row], again: bool | None) -> list[Found]:
-    """Returns the images that were not erased; the files of the others are added to `rejected`.
+    """Returns the images that may be imported, and adds the files of the other images to `rejected`.
 
-    again: True returns all images; None raises Question if any was erased; False only returns the others.
+    `again` says whether erased images may be imported; if `again` is None, erased images raise Question.
     """
     gone = {f.entry.path for f in images if not again and known(store, f.row["sha256"], f.uid)}
     if gone and again is None:
@@ -55,9 +55,9 @@ def sift(store: Store, images: list[Found], rejected: list[Row], again: bool | N
 
 
 def take(store: Store, names: Iterable[str | None], again: bool | None = False) -> None:
-    """Deletes the digests of images (`names`: SHA-256 and UIDs) that the caller's transaction imports `again`.
+    """Deletes the digests of images that the caller's transaction imports, by SHA-256 hash or SOP instance UID.
 
-    Raises Erased if one of them was erased, possibly after it was read, and `again` is not True.
+    Raises Erased if one of the images was erased, possibly after it was read, and `again` is not True.
     """
     names = list(names)
     if known(store, *names):

@@ -1,4 +1,4 @@
-"""The kind of image in a study, guessed from simple statistics of its images and confirmed by a user."""
+"""Guesses the kind of images in a study from simple statistics, and stores the kind that a user confirms."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from core.studio.ingest.originals import shown
 from core.studio.ingest.resize import shrink
 from core.studio.ingest.unreadable import Unreadable
 
-KINDS = {  # kind: its title
+KINDS = {  # kind: title
     "endoscopy": "Endoscopy",
     "fundus": "Fundus photographs",
     "xray": "X-ray",
     "ultrasound": "Ultrasound, CT or MRI",
     "other": "Something else",
 }
-LESIONS = {  # kind: synthetic lesions that fit it, as presets of MedMix and of the lesion head
+LESIONS = {  # kind: presets of MedMix and the lesion head with fitting synthetic lesions
     "endoscopy": ("endoscopy", "quick"),
     "fundus": ("fundus", "fundus"),
     "xray": ("xray", "xray"),
     "ultrasound": ("ultrasound", "ultrasound"),
 }
 ANY = ("varied", "varied")  # if the kind is unknown
-SAMPLE = 16  # images looked at
-SIDE = 64  # pixels at which they are looked at
-_LIT = 24  # of 255: darker pixels belong to the frame
-_RING = 4  # pixels of the border
+SAMPLE = 16  # images of a study that are examined
+SIDE = 64  # pixels per side at which images are examined
+_LIT = 24  # brightness of 255 below which pixels belong to the frame
+_RING = 4  # width of the border in pixels
 _GREY = 0.2  # median saturation below which an image has no colour
-_DARK_RING, _BLACK_RING = 0.6, 0.9  # dark share of the border of a grey, or coloured, scan on black
-_FUNDUS_BLUE = 0.26  # of red: the retina is orange, the mucosa pink
+_DARK_RING, _BLACK_RING = 0.6, 0.9  # minimum dark fraction of the border of a grey, or coloured, scan on black
+_FUNDUS_BLUE = 0.26  # maximum fraction of red: the retina is orange, the mucosa pink
 
 
 def kind_of_image(image: np.ndarray) -> str:
-    """Guesses the kind of an image, uint8 (H, W, 3), by saturation, hue and the dark share of its border."""
+    """Returns the likely kind (key of KINDS) of an image, uint8 `(H, W, 3)`, by saturation, hue and dark border."""
     small = shrink(image, SIDE, SIDE).astype(np.float32)
     brightest, least = small.max(2), small.min(2)
     lit = brightest > _LIT
@@ -60,7 +60,7 @@ def kind_of_image(image: np.ndarray) -> str:
 
 
 def guess(store: Store, study: str) -> str | None:
-    """Guesses a study's kind: the most frequent kind in a sample of images; None if no image can be read."""
+    """Returns the most frequent kind in a sample of a study's images, or None if no image can be read."""
     count = store.first("SELECT count(*) AS n FROM cases WHERE study = ?", [study])["n"]
     sample = range(0, count, max(1, count // SAMPLE))[:SAMPLE]  # rows of a study are numbered from 0
     cases = store.query(
@@ -76,17 +76,17 @@ def guess(store: Store, study: str) -> str | None:
 
 
 def kept(store: Store, study: str) -> str | None:
-    """Returns the kind of image that a user has confirmed for the study, or None."""
+    """Returns the kind of images that a user has confirmed for a study, or None if no kind is confirmed."""
     return store.setting(f"kind:{study}")
 
 
 def lesions(store: Store, study: str) -> tuple[str, str]:
-    """Returns the presets of MedMix and of the lesion head that fit the confirmed kind of the study."""
+    """Returns the names of the MedMix preset and the lesion head preset that fit the confirmed kind of a study."""
     return LESIONS.get(kept(store, study) or "", ANY)
 
 
 def keep(store: Store, study: str, kind: str) -> None:
-    """Stores the kind of image that a user confirms. Raises ValueError if it is not one of KINDS."""
+    """Stores the kind of images that a user confirms. Raises ValueError if the kind is not a key of KINDS."""
     if kind not in KINDS:
-        raise ValueError(f"a kind of image is one of {', '.join(KINDS)}, not {kind!r}")
+        raise ValueError(f"the kind of images must be one of {', '.join(KINDS)}, not {kind!r}")
     store.set_setting(f"kind:{study}", kind)

@@ -1,4 +1,4 @@
-"""Lesion masks: 1-bit PNG, lossless, at the image's own resolution; versions are added, never overwritten."""
+"""Reads and stores lesion masks as 1-bit PNG at the resolution of the image. Versions are never overwritten."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from core.studio.db.store import Store, now
 from core.studio.ingest.decode import probe, read_raw
 from core.studio.ingest.unreadable import Unreadable, refusing
 
-FEW = 16  # values that a class mask may have, in any arrangement
-SOFT = 0.15  # share of neighbouring pixels that differ if a mask has graded values
+FEW = 16  # distinct values that a mask of classes may have
+SOFT = 0.15  # minimum fraction of neighbouring pixels that differ in a mask with graded values
 
 
 def encode_mask(mask: np.ndarray) -> bytes:
-    """Encodes a mask (H, W), in which lesion pixels are above 0, as a 1-bit PNG."""
+    """Encodes a mask `(H, W)`, in which lesion pixels are above 0, as a 1-bit PNG."""
     out = io.BytesIO()
     Image.fromarray((np.asarray(mask) > 0).astype(np.uint8) * 255).convert("1", dither=Image.Dither.NONE).save(
         out, "PNG", optimize=True
@@ -29,26 +29,26 @@ def encode_mask(mask: np.ndarray) -> bytes:
 
 
 def decode_mask(png: bytes) -> np.ndarray:
-    """Decodes a mask from a 1-bit PNG: uint8 (H, W), 1 inside lesions."""
+    """Decodes a 1-bit PNG to a mask, uint8 `(H, W)`, 1 inside lesions."""
     return np.asarray(Image.open(io.BytesIO(png)).convert("L")).astype(bool).astype(np.uint8)
 
 
 def read_mask(path: str | os.PathLike, size: tuple[int, int] | None = None) -> np.ndarray:
-    """Reads a mask file and converts it by `lesion` to uint8 (H, W) of 0 and 1.
+    """Reads a mask file and converts the values with `lesion` to uint8 `(H, W)`, 1 inside lesions.
 
-    size: (width, height) of the image. Raises Unreadable if the mask has another size or cannot be read.
+    `size` is the width and height of the image. Raises Unreadable if the mask is unreadable or has another size.
     """
     values = _stored(path)
     shape = values.shape[1::-1]
     if size is not None and shape != tuple(size):
-        have = " x ".join(map(str, shape))
-        raise Unreadable(f"the mask is {have} pixels, its image {size[0]} x {size[1]}; it was not imported")
+        actual = " x ".join(map(str, shape))
+        raise Unreadable(f"the mask has {actual} pixels, but its image has {size[0]} x {size[1]}; it was not imported")
     return lesion(values)
 
 
 @refusing
 def _stored(path: str | os.PathLike) -> np.ndarray:
-    """Returns the values of a mask file: palette indices as stored; RGBA with colours multiplied by alpha."""
+    """Returns the values of a mask file, with palette indices as stored and RGBA colours multiplied by alpha."""
     if probe(path).format not in ("PNG", "GIF", "TIFF", "WEBP", "BMP"):
         return read_raw(path)
     with Image.open(path) as image:
@@ -62,11 +62,11 @@ def _stored(path: str | os.PathLike) -> np.ndarray:
 
 
 def lesion(values: np.ndarray) -> np.ndarray:
-    """Converts a mask of any values, (H, W) or (H, W, channels), to uint8 (H, W): 1 inside lesions, else 0.
+    """Converts any mask values, `(H, W)` or `(H, W, channels)`, to uint8 `(H, W)`, 1 inside lesions and 0 elsewhere.
 
-    The background is 0 if 25 % of the border is 0, else the border's most frequent value, so that class numbers,
-    instance numbers, colours and drawings on transparency all work. If values are graded, as left by JPEG or resizing,
-    a pixel is lesion above half of its component's maximum; differences up to the border's noise are background.
+    The background is 0 if at least 25 % of the border pixels are 0, else the most frequent value on the border. Masks
+    may thus contain class numbers, instance numbers, colours or transparency. Differences up to the noise on the border
+    are background. If JPEG or resizing left graded values, lesion pixels exceed half the maximum of their component.
     """
     distance = _from_background(values.reshape(*values.shape[:2], -1))
     top, noise = distance.max(initial=0), _speckle(distance)
@@ -81,7 +81,7 @@ def lesion(values: np.ndarray) -> np.ndarray:
 
 
 def _speckle(distance: np.ndarray) -> float:
-    """Returns the highest noise on the border: values below a quarter of the maximum, many and scattered; else 0."""
+    """Returns the highest border value below a quarter of the maximum if such values are many and scattered, else 0."""
     ring = np.concatenate([distance[0], distance[:, -1], distance[-1, ::-1], distance[::-1, 0]])
     quiet = ring[ring < distance.max(initial=0) / 4]
     lit = np.count_nonzero(quiet)
@@ -89,21 +89,21 @@ def _speckle(distance: np.ndarray) -> float:
 
 
 def _from_background(values: np.ndarray) -> np.ndarray:
-    """Returns each pixel's distance from the background in its farthest channel: (H, W, channels) -> float32 (H, W)."""
+    """Returns the maximum difference of each pixel from the background over all channels, float32 `(H, W)`."""
     border = np.concatenate([values[0], values[-1], values[:, 0], values[:, -1]])
     background = np.zeros_like(border[0])
     if np.count_nonzero((border[:, :3] == 0).all(1)) * 4 < len(border):
         kinds, counts = np.unique(border, axis=0, return_counts=True)
         background = kinds[counts.argmax()]
-    # Channel by channel, since a maximum over so short an axis is slow.
+    # Channel by channel, because NumPy is slow to compute a maximum over a short axis.
     channels = zip(np.moveaxis(values.astype(np.float32), 2, 0), background.astype(np.float32), strict=True)
     return functools.reduce(np.maximum, (np.abs(channel - level) for channel, level in channels))
 
 
 def _is_soft(distance: np.ndarray, marked: np.ndarray) -> bool:
-    """Returns whether a mask has graded values: more than FEW values, and a share above SOFT of neighbours differ.
+    """Returns whether a mask has more than FEW values and a fraction above SOFT of its neighbouring pixels differ.
 
-    Pairs of the most frequent value, which is the inside of the lesions, are not counted.
+    Pairs of pixels with the most frequent value, which is the inside of lesions, are not counted.
     """
     kinds, counts = np.unique(distance[marked], return_counts=True)
     if len(kinds) <= FEW:
@@ -128,12 +128,12 @@ def add_mask(
     note: str = "",
     created: str | None = None,
 ) -> int:
-    """Stores a mask (array or its PNG) as the case's next version; returns the version. created: now, unless given."""
+    """Stores a mask (array or PNG) as the next version for a case; returns the version. `created` is now by default."""
     png = mask if isinstance(mask, bytes) else encode_mask(mask)
     with store.write() as db:
         query = "SELECT coalesce(max(version), 0) + 1 FROM lesion_masks WHERE case_id = ?"
         version = db.execute(query, [case_id]).fetchone()[0]
-        # Numbered by the clock, in microseconds: consecutive ids would reveal how many there are.
+        # Ids are times in microseconds, because consecutive ids would reveal the number of masks.
         last = db.execute("SELECT coalesce(max(id), 0) FROM lesion_masks").fetchone()[0]
         db.table("lesion_masks").insert(
             {
@@ -152,25 +152,25 @@ def add_mask(
     return version
 
 
-# There are two kinds of mask. The reference is a case's ground truth: the mask that a person explicitly chose as the
-# reference, else the last imported mask. Every mask that a reader saves is a reader's mask.
+# The reference mask of a case is its ground truth: the mask that a person chose as the reference, or else the last
+# imported mask. The other masks are those that readers saved.
 
 _REFERENCES = """SELECT m.case_id, m.id FROM lesion_masks m LEFT JOIN reference_masks r ON r.case_id = m.case_id
   WHERE CASE WHEN r.mask IS NULL THEN m.source = 'import' ELSE m.id = r.mask END"""
 
 
 def reference_masks(store: Store, study: str) -> dict[int, int]:
-    """Returns case id -> id of its reference mask, for all cases of the study that have one."""
+    """Returns {case id: id of the reference mask} for all cases of the study with a reference mask."""
     query = f"{_REFERENCES} AND m.case_id IN (SELECT id FROM cases WHERE study = ?) ORDER BY m.version"
     return {row["case_id"]: row["id"] for row in store.query(query, [study])}
 
 
 def reference_mask(store: Store, case_id: int) -> int | None:
-    """Returns the id of a case's reference mask; None if it has none."""
+    """Returns the id of a case's reference mask, or None if the case has no reference mask."""
     row = store.one(f"{_REFERENCES} AND m.case_id = ? ORDER BY m.version DESC LIMIT 1", [case_id])
     return row["id"] if row else None
 
 
 def get_mask(store: Store, mask_id: int) -> np.ndarray:
-    """Reads one version of a mask by its id: uint8 (H, W) of 0 and 1."""
+    """Returns a stored mask by its id, uint8 `(H, W)`, 1 inside lesions."""
     return decode_mask(store.first("SELECT png FROM lesion_masks WHERE id = ?", [mask_id])["png"])

@@ -1,8 +1,7 @@
-"""Finds the images that masks, tables or other programs' annotations name: by path, then by name alone.
+"""Finds the images to which masks, tables or annotations refer, by path or by file name alone.
 
-Names need not match letter by letter: accents may be one character or two, case may differ, a mask may add a common
-ending (`_mask`, `_seg_1`) and another file suffix. All equally close matches are returned; callers report several as
-ambiguous.
+Names need not match exactly: the encoding of accents, the case and the suffix may differ, and the name of a mask may
+have a common ending (`_mask`, `_seg_1`). If several images match equally well, all are returned.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from core.studio.ingest import decode, video
 T = TypeVar("T", bound=Hashable)
 SUFFIXES = (
     decode.SUFFIXES | video.SUFFIXES | {".txt", ".json", ".xml", ".npy"}
-)  # others belong to the name, as in a UID
+)  # any other ending belongs to the name, as in a UID
 _WORD = "masks?|segm?|segmentations?|labels?|gt|ground[ _-]?truth|annotations?|bm"
 _ENDING = re.compile(rf"(.+?)[ _.-]+(?:{_WORD})(?:[ _.-]*\(?\d+\)?)?", re.I | re.S)
 _BEGINNING = re.compile(rf"(?:{_WORD})[ _.-]+(.+)", re.I | re.S)
@@ -25,24 +24,24 @@ _OF_IMAGE = re.compile(r"(.+?)[ _.-]+(?:image|img|original|orig)", re.I | re.S)
 
 
 def folded(text: str) -> str:
-    """Returns a name normalised for comparison: composed accents, lower case, `/` between folders."""
+    """Returns a name for comparison, with composed accents, lower case and `/` between folders."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text.replace("\\", "/")).casefold())
 
 
 def stem(name: str) -> str:
-    """Returns a name without the suffix of an image or annotation file; `MR.1.3.12` keeps all its dots."""
+    """Returns a name without the suffix of an image or annotation file; other dots, as in `MR.1.3.12`, remain."""
     bare, dot, suffix = name.rpartition(".")
     return bare if bare and f"{dot}{suffix}".lower() in SUFFIXES else name
 
 
 def without_ending(name: str) -> str | None:
-    """Returns the stem of the image whose mask has this stem (`a_seg_1` -> `a`); None if it has no mask ending."""
+    """Returns the stem of the image of a mask, such as `a` for `a_seg_1`, or None if the stem is not that of a mask."""
     match = _ENDING.fullmatch(name) or _BEGINNING.fullmatch(name)
     return match[1] if match else None
 
 
 class Register(Generic[T]):
-    """Finds items by the paths of their files. One item may be registered under several paths."""
+    """Index of items by the paths of their files. An item may be registered under several paths."""
 
     def __init__(self, named: Iterable[tuple[str, T]]) -> None:
         self._by_name: dict[tuple[bool, str], dict[tuple[tuple[str, ...], T], None]] = {}  # whether folded, name
@@ -54,9 +53,10 @@ class Register(Generic[T]):
                     self._by_name.setdefault(form, {})[tuple(map(folded, folders)), thing] = None
 
     def find(self, path: str, nested: bool = False) -> list[T]:
-        """Returns the items that a path refers to: none if it is unknown, several if it is ambiguous.
+        """Returns the items to which a path refers: none if the path is unknown, several if the path is ambiguous.
 
-        nested: a folder may be named like the image whose masks it holds (`KIND/001/000.png` for `KIND/001.png`).
+        `nested` says whether a folder may have the name of the image whose masks it contains, so that
+        `KIND/001/000.png` refers to `KIND/001.png`.
         """
         *folders, name = _parts(path)
         above = tuple(map(folded, folders))
@@ -73,7 +73,7 @@ class Register(Generic[T]):
         return []
 
     def _called(self, name: str) -> Iterator[list[tuple[tuple[str, ...], T]]]:
-        """Yields the items with this name, the closest match first."""
+        """Yields lists of (folders, item) pairs with a name, for the closest form of the name first."""
         forms = [name, stem(name)]
         while (short := without_ending(forms[-1])) is not None:
             forms.append(short)
@@ -87,6 +87,6 @@ def _parts(path: str) -> list[str]:
 
 
 def _shared(a: tuple[str, ...], b: tuple[str, ...]) -> int:
-    """Counts the last folders that two paths share."""
+    """Returns the number of last folders that two paths share."""
     pairs = zip(reversed(a), reversed(b), strict=False)
     return next((n for n, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))

@@ -1,4 +1,4 @@
-"""Reads the image files of cases, and checks that each is still the file that was imported."""
+"""Reads the image files of cases, and checks that the files have not changed since the import."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from core.studio.ingest.unreadable import Unreadable
 
 
 class Replaced(Unreadable):
-    """Raised if a file's content is no longer what was imported."""
+    """Raised if the content of a file has changed since the import."""
 
 
 def check(path: str | os.PathLike[str], sha256: str | None) -> None:
-    """Raises Replaced if the file exists and its SHA-256 differs from `sha256`; None skips the check."""
+    """Raises Replaced if a file exists and its SHA-256 differs from `sha256`, unless `sha256` is None."""
     try:
         status = os.stat(path)
         digest = _digest(os.fspath(path), status.st_mtime_ns, status.st_size, status.st_ino) if sha256 else None
     except OSError:
         return
     if digest != sha256:
-        raise Replaced("another file has taken its place since the import")
+        raise Replaced("the file has changed since the import")
 
 
 class Source(NamedTuple):
-    """The file and frame that a case's image is read from; also the key for caching what is computed from the image."""
+    """File and frame of a case's image. It is also a cache key for results that are computed from the image."""
 
     path: str
     frame: int
@@ -40,31 +40,28 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, case: Row) -> Source:
-        """Returns the source for a case's row (path, frame, sha256, scale)."""
+        """Returns the source of a case by its row (path, frame, sha256, scale)."""
         return cls(case["path"], case["frame"], case["sha256"], case["scale"])
 
     def image(self) -> np.ndarray:
-        """Reads the image as `image_of` does."""
+        """Reads the image as `image_of` does. Raises Replaced or Unreadable."""
         return image_of(self._asdict())
 
 
 def image_of(case: Row) -> np.ndarray:
-    """Reads the image of a case's row (path, frame, sha256, scale) as `shown` does. Raises Unreadable, or Replaced."""
+    """Reads a case's image as `shown` does. Raises Replaced if the file has changed, or Unreadable if it is damaged."""
     check(case["path"], case["sha256"])
     return shown(case)
 
 
 def shown(case: Row) -> np.ndarray:
-    """Reads the image of a case's row (path, frame, scale), uint8 (H, W, 3), by the scale of its scanner.
-
-    See `decode.read_image`.
-    """
+    """Reads a case's image, uint8 `(H, W, 3)`, on the scale of its scanner, as `decode.read_image` does."""
     scale = json.loads(case["scale"]) if case["scale"] else None  # None for images of 8 bits
     return read_image(case["path"], case["frame"], scale and (float(scale[0]), float(scale[1])))
 
 
 def raw_of(case: Row) -> np.ndarray[Any, Any]:
-    """Reads the stored values of a case's row as `decode.read_raw` does. Raises Unreadable, or Replaced."""
+    """Reads a case's stored values as `decode.read_raw` does. Raises Replaced or Unreadable as `image_of` does."""
     check(case["path"], case["sha256"])
     return read_raw(case["path"], case["frame"])
 

@@ -1,4 +1,4 @@
-"""A study's contents for display: counts by split and label, a sample of cases, and each case's outlines."""
+"""Summarises a study for display: counts by split and label, sample cases, images and outlines."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ LABELS = ("normal", "abnormal", "unknown")
 
 
 def overview(store: Store, study: str) -> dict:
-    """Returns a study's row, its counts, the four most frequent image sizes and the report of its import.
+    """Returns the row of a study ("study"), the report of its import ("report") and properties of its images.
 
-    {"study", "table": {split: {label: n}}, "masks": {split: n}, "sizes", "size_count", "bits", "modalities", "report"}.
+    "table" has the number of cases by split and label, "masks" the number of cases with a reference mask by split,
+    "sizes" the four most frequent image sizes with their counts, and "size_count" the number of different sizes.
     """
     row = show_study(store, study)
     study = row["id"]
@@ -43,7 +44,7 @@ def overview(store: Store, study: str) -> dict:
     )
     masks = {r["split"]: r["n"] for r in with_truth}
     report = store.setting(f"import:{study}")
-    if report:  # what is known of the text now, not what the import saw
+    if report:  # burned-in text as known now, not at the import
         text = store.query("SELECT name FROM cases WHERE study = ? AND burned_in = 1 ORDER BY name", [study])
         report = {**report, "burned_in": [case["name"] for case in text]}
     return {
@@ -59,7 +60,7 @@ def overview(store: Store, study: str) -> dict:
 
 
 def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "all") -> list[dict]:
-    """Draws up to `count` cases at random, equally from each split and label, or from one, as `split`="test normal"."""
+    """Draws up to `count` cases at random, equally from all splits and labels, or only from `split` ("test normal")."""
     rows = store.query(
         "SELECT split || ' ' || label AS part, json_group_array(id) AS ids FROM cases WHERE study = ? GROUP BY 1",
         [study],
@@ -79,17 +80,17 @@ def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "al
 
 
 def tile(store: Store, case_id: int, side: int) -> np.ndarray:
-    """Reads a case's image, uint8 (h, w, 3), its longer side at most `side` pixels. Raises NotFound."""
+    """Returns a case's image, uint8 `(H, W, 3)`, with at most `side` pixels per side. Raises NotFound."""
     return fit(shown(_file(store, case_id)), side)
 
 
 def preview(path: str | os.PathLike, side: int) -> np.ndarray:
-    """Reads the first frame of a file that is not imported yet, as `tile` does."""
+    """Returns the first frame of a file that is not imported yet, with at most `side` pixels per side."""
     return fit(read_image(path), side)
 
 
 def outlines(store: Store, case_id: int) -> dict:
-    """Returns {"roi", "lesion"}: each a list of polygons [[x, y], ...] as fractions of the image's width and height."""
+    """Returns the `polygons` of a case's region of interest ("roi") and of its reference mask ("lesion")."""
     from core.engine.roi import find_roi
 
     roi = find_roi(fit(shown(_file(store, case_id)), ROI_SIDE))
@@ -99,7 +100,10 @@ def outlines(store: Store, case_id: int) -> dict:
 
 
 def polygons(mask: np.ndarray, tolerance: float = 0.003) -> list[list[list[float]]]:
-    """Returns polygons, as in `outlines`, of a mask's components and holes, within `tolerance` of the longer side."""
+    """Returns the outlines of the components and holes of a mask as polygons [[x, y], ...].
+
+    x and y are fractions of the width and height, and `tolerance` is a fraction of the longer side.
+    """
     height, width = mask.shape
     contours, _ = cv2.findContours((mask > 0).astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
     lines = (cv2.approxPolyDP(line, tolerance * max(height, width), True)[:, 0] for line in contours)

@@ -1,6 +1,6 @@
-"""Decodes by GDCM in a separate process: a damaged stream can crash or stall only that process.
+"""Decodes frames with GDCM in a separate process, because a damaged stream may crash or stall GDCM.
 
-The process runs this same file by its path, so it imports nothing from the project.
+The process runs this file by its path, so the file must not import anything from the project.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Failed(Exception):
 
 
 class _Decoder:
-    """A process that decodes. `decode` raises Failed, and closes the process, if it crashes or takes too long."""
+    """Process that decodes frames. `decode` closes the process and raises Failed if it crashes or takes too long."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -63,14 +63,14 @@ _slots = threading.BoundedSemaphore(os.cpu_count() or 1)
 
 
 def decode(tags: dict[str, Any], stream: bytes) -> tuple[bytes, str, tuple[int, ...]]:
-    """Decodes one frame; returns its values as bytes, their NumPy type and their shape.
+    """Decodes one frame; returns (values as bytes, NumPy type of the values, shape).
 
-    tags: keyword -> value of the header's pixel elements and TransferSyntaxUID. Raises Failed if decoding fails.
+    `tags` contains the pixel elements of the header and the TransferSyntaxUID. Raises Failed if decoding fails.
     """
     global _idle, _owner
     with _slots:
         with _lock:
-            if _owner != os.getpid():  # this process was forked: the idle decoders are its parent's
+            if _owner != os.getpid():  # this process was forked, and the idle decoders belong to the parent process
                 _idle, _owner = [], os.getpid()
             decoder = _idle.pop() if _idle else None
         if decoder is None or not decoder.alive:
@@ -98,13 +98,12 @@ def _receive(pipe: Any) -> Any:
 
 
 def _serve() -> None:
-    """Answers requests until the input ends."""
     from pydicom.dataset import Dataset, FileMetaDataset
     from pydicom.encaps import encapsulate
     from pydicom.pixels import pixel_array
 
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints must not mix with the answers
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of libraries must not mix with the answers
     while True:
         try:
             tags, stream = _receive(sys.stdin.buffer)
@@ -128,7 +127,7 @@ def _serve() -> None:
 
 
 def _extended(ds: Any, stream: bytes) -> bytes:
-    """Decodes a 12-bit JPEG Extended frame by GDCM, which supports it although pydicom does not use it for that."""
+    """Decodes a 12-bit JPEG Extended frame, which GDCM supports although pydicom does not use GDCM for such frames."""
     import gdcm
 
     fragment, sequence = gdcm.Fragment(), gdcm.SequenceOfFragments.New()

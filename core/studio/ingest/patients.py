@@ -1,8 +1,7 @@
-"""The patient of each image, so that images of one patient are held out, split and drawn together.
+"""Finds the patient of each image, so that images of one patient are held out, split and drawn together.
 
-A patient (or an examination, if only that is known) comes from the layout's table, from a file `patients.csv` (columns
-name, patient), from a pattern over file names, or from DICOM's PatientID. Only a keyed hash of it is kept; the key
-stays in the home.
+The patient (or examination, if only that is known) is read from `patients.csv` (columns name and patient), by a pattern
+from the file name, from the layout's table, or from PatientID in DICOM. Only a keyed hash of the patient is stored.
 """
 
 from __future__ import annotations
@@ -22,18 +21,20 @@ from core.studio.ingest.names import Register, folded
 from core.studio.ingest.tables import open_table
 
 TABLE = "patients.csv"
-LONGEST = 200  # characters of a pattern
+LONGEST = 200  # maximum characters of a pattern
 UNKNOWN = (
-    "Patients are unknown: held-out images may be of patients in the training data, and then more images "
-    "of new patients are flagged than promised, and images seem changed that are not."
+    "Patients are unknown: held-out images may show patients of the training data. Then more images of new "
+    "patients are flagged than promised, and unchanged images may seem changed."
 )
 
 
 class Patients:
-    """Finds the pseudonym of a file's patient when called: `Patients(...)(path, declared)` -> str or None.
+    """Callable that returns the pseudonym of a file's patient.
 
-    pattern: a regular expression searched in the file's name; its first group, else the whole match, is the patient.
-    folder: where `patients.csv` may lie. Raises ValueError for an invalid pattern or a table without a required column.
+    folder: Folder that may contain `patients.csv`, or None.
+    pattern: Regular expression for file names, of which the first group, or else the whole match, is the patient.
+
+    Raises ValueError if the pattern is invalid or `patients.csv` lacks a required column.
     """
 
     def __init__(self, store: Store, folder: Path | None = None, pattern: str | None = None) -> None:
@@ -47,7 +48,7 @@ class Patients:
         self._key = audit.key(store, "patients")
 
     def __call__(self, path: Path, declared: str | None) -> str | None:
-        """Returns the pseudonym. declared: the layout's or header's patient, used if table and pattern name none."""
+        """Returns the pseudonym or None. The `declared` patient is used if `patients.csv` and the pattern find none."""
         text = self._listed(path) or self._found(path.name) or declared
         text = (text or "").strip()
         return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16] if text else None
@@ -62,8 +63,8 @@ class Patients:
 def listed(folder: Path) -> Callable[[Path], str | None]:
     """Returns a function that looks up a file's patient in the folder's `patients.csv`.
 
-    The function returns None if the table is missing, or names no patient or different patients for the file. Names in
-    the table may include parent folders. Raises ValueError if the table lacks a required column.
+    That function returns None if the table is missing, or if it lists no patient or several patients for the file.
+    Names in the table may include parent folders. Raises ValueError if the table lacks a required column.
     """
     file = (folder if folder.is_dir() else folder.parent) / TABLE
     rows = Register[tuple[str, str]](())
@@ -86,9 +87,9 @@ def listed(folder: Path) -> Callable[[Path], str | None]:
 
 
 def straddling(cases: Sequence[dict]) -> list[dict]:
-    """Finds patients with images in both training and test: [{"train": names, "test": names}], up to three names each.
+    """Returns the patients with images in both training and test, as [{"train": names, "test": names}].
 
-    cases: rows with name, split, patient. Held-out training normals count as training.
+    At most three names of cases are listed for each. Held-out normals count as training images.
     """
     sides: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"train": [], "test": []})
     for case in cases:
@@ -98,10 +99,10 @@ def straddling(cases: Sequence[dict]) -> list[dict]:
 
 
 def patients_of(store: Store, study: str, case_ids: np.ndarray) -> np.ndarray | None:
-    """Returns patient numbers, int (N,), equal for cases of one patient; None if no case has a known patient.
+    """Returns a number for the patient of each case, int `(N,)`, or None if no case has a known patient.
 
-    A case without a known patient gets a separate number. Numbers follow the order of cases, not the hashes, which
-    differ from home to home, so that a seed draws the same patients in every home.
+    Each case without a known patient gets a number of its own. Numbers follow the order of the cases, because hashes
+    differ between homes, and a seed must draw the same patients in every home.
     """
     patient_of_case = {
         row["id"]: row["patient"]

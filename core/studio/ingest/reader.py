@@ -1,7 +1,7 @@
-"""Reads files into cases: each file is read once; a file that cannot be imported is listed with its reason.
+"""Reads image files for an import, without writing to the database.
 
-No database row is written here. A file of several frames (DICOM, TIFF, GIF, a recording) gives one `Found` per frame;
-for a DICOM file that is one slice of a volume, `Found.row` has its position in that volume.
+A file with several frames (DICOM, TIFF, GIF or a recording) is read as one `Found` per frame. If a DICOM file is one
+slice of a volume, `Found.row` includes the position of the slice. Skipped files are listed with the reason.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from core.studio.ingest.masks import encode_mask, read_mask
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.ingest.video import Sampling
 
-AHEAD = 8  # files that are read ahead per processor
+AHEAD = 8  # files read ahead per processor
 SMALLEST = 8  # pixels per side: smaller pictures are refused
 TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that change the direction in which a name is displayed, so that "gnp.exe" may appear as "exe.png"."""
-MOST_NAMED = 1000  # skipped files that a report names
-NEAR_BITS = 10  # of 64; only for candidates, whose fine detail decides
-# Measured on 64 px thumbnails: pictures re-encoded at quality 50, 0.7 times the size and brightened stay above 0.96;
-# different colonoscopies stay below 0.68, chest X-rays below 0.47, fundi (all similar at low resolution) below 0.85.
+MOST_NAMED = 1000  # maximum number of skipped files that a report lists
+NEAR_BITS = 10  # differing bits of 64 up to which two hashes make a pair of candidates
+# On thumbnails, pictures that were re-encoded at JPEG quality 50, resized to 0.7 and brightened correlate above 0.96;
+# different colonoscopy frames correlate below 0.68, chest X-rays below 0.47 and fundus photographs below 0.85.
 NEAR_CORRELATION = 0.92
 
 
 @dataclass
 class Found:
-    """A frame that was read, with the values of its case's row, its thumbnail and its mask."""
+    """Frame read from a file, with the columns of its future case (`row`), its thumbnail and its lesion mask as PNG."""
 
     entry: Entry
     frame: int
@@ -52,13 +52,13 @@ class Found:
     mask: bytes | None = None
     mask_problems: list[tuple[Path, str]] = field(default_factory=list)
     measured: Measured | None = None
-    patient: str | None = None  # as the layout or header gives it; the database only has its keyed hash
+    patient: str | None = None  # as named by the layout or header; the database stores only a keyed hash
     uid: str | None = None  # SOP instance UID of a DICOM file
-    odd: tuple[str, ...] = ()  # what is wrong with a DICOM file's header
+    odd: tuple[str, ...] = ()  # faults of the header of a DICOM file
 
 
 class _Skipped:
-    """Lists skipped files as [{"path", "reason"}]: the first MOST_NAMED, then how many more."""
+    """List of skipped files with reasons, which names the first MOST_NAMED files and counts the others."""
 
     def __init__(self) -> None:
         self.named: list[dict] = []
@@ -78,10 +78,9 @@ class _Skipped:
 def read_all(
     entries: Collection[Entry] | Entries, on_progress: Progress | None, sampling: Sampling | None = None
 ) -> tuple[list[Found], list[dict]]:
-    """Reads all frames of all files; returns (frames, skipped files and masks as [{"path", "reason"}]).
+    """Reads the frames of all files; returns (frames, skipped files and masks as [{"path", "reason"}]).
 
-    sampling: which frames of recordings are read. The slices of a volume are returned in their order in the volume,
-    regardless of file names.
+    `sampling` selects the frames of recordings. The slices of a volume are returned in the order of their positions.
     """
     files: list[Found] = []
     rejected, paths, total = _Skipped(), set[Path](), len(entries)
@@ -101,7 +100,7 @@ def read_all(
 
 
 def _results(entries: Iterable[Entry], sampling: Sampling) -> Iterator[tuple[Entry, list[Found] | str]]:
-    """Yields each entry with its frames, in order; only a few are read ahead, however long the list is."""
+    """Yields each entry, in order, with its frames or the reason why it is skipped; reads only a few files ahead."""
     workers = os.cpu_count() or 1
     waiting: deque[tuple[Entry, Future[list[Found] | str]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
@@ -116,7 +115,7 @@ def _results(entries: Iterable[Entry], sampling: Sampling) -> Iterator[tuple[Ent
 
 
 def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
-    """Returns all frames of one file, or the reason why it is skipped. No file's content may abort the import."""
+    """Returns the frames of a file, or the reason why the file is skipped. No file content may abort the import."""
     if entry.problem:
         return entry.problem
     try:
@@ -124,11 +123,11 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
     except UnicodeEncodeError:
         return "its name is not valid UTF-8; rename the file"
     if TURNING & set(entry.path.name):
-        return "its name contains a character that changes the direction of reading; rename the file"
+        return "its name contains a character that changes the text direction; rename the file"
     try:
         head = probe(entry.path)
         if min(head.width, head.height) < SMALLEST:
-            return f"it has {head.width} x {head.height} pixels; a picture has {SMALLEST} or more on each side"
+            return f"it has {head.width} x {head.height} pixels; the minimum is {SMALLEST} x {SMALLEST} pixels"
         digest = file_sha256(entry.path)
         header = dicom.header(entry.path) if head.format == "DICOM" else None
         declared = header is not None and dicom.declares_text(header)
@@ -136,7 +135,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
         patient = entry.patient or (dicom.patient(header) if header is not None else None)
         frames = []
         for frame, image in _frames(entry.path, head, sampling):
-            if head.format != "TIFF":  # its pictures may differ in size, and are checked on reading
+            if head.format != "TIFF":  # the pictures of a TIFF may differ in size, which `tiff.read` checks
                 _check_shape(image, head)
             thumb, measured = thumbnail(image), measure(entry.path, frame, head, header)
             row = {
@@ -161,7 +160,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
         return "not enough memory to decode it"
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
-    except Exception as error:  # a bug in a decoder must not lose the other files
+    except Exception as error:  # an error in a decoder must not abort the import of other files
         logging.getLogger(__name__).debug("a decoder failed", exc_info=error)
         return "it cannot be decoded"
     if entry.masks and (problem := _add_masks(frames[0], head.frames)):
@@ -170,12 +169,12 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
 
 
 def _add_masks(frame: Found, frames: int) -> str | None:
-    """Adds the lesions of all masks of an image; returns the reason if the image has to be skipped."""
+    """Combines the lesion masks of an image. Returns the reason if the image must be skipped, or None."""
     lesion = None
     for path in frame.entry.masks:
         try:
             if frames > 1:
-                raise Unreadable("a mask of a file with several frames; it was not imported")
+                raise Unreadable("the mask belongs to a file with several frames; it was not imported")
             mask = read_mask(path, (frame.row["width"], frame.row["height"]))
         except (Unreadable, OSError) as error:
             frame.mask_problems.append((path, str(error)))
@@ -193,25 +192,26 @@ def _add_masks(frame: Found, frames: int) -> str | None:
 
 
 def _check_shape(image: np.ndarray, head: Probe) -> None:
-    """Raises Unreadable if the decoded size differs from the header's. PNGs may be rotated (EXIF after the pixels)."""
+    """Raises Unreadable if the decoded size differs from the header. EXIF data after the pixels may rotate a PNG."""
     height, width = image.shape[:2]
     sizes = [(head.width, head.height), (head.height, head.width)]
     if (width, height) not in sizes[: 1 + (head.format == "PNG")]:
-        raise Unreadable(f"its header says {head.width} x {head.height} pixels, decoded are {width} x {height}")
+        raise Unreadable(f"its header says {head.width} x {head.height} pixels, but {width} x {height} were decoded")
 
 
 def odd_headers(files: Iterable[Found]) -> list[dict]:
-    """Lists what is wrong with the headers of imported files: [{"path", "reason"}], one entry per file."""
+    """Returns the faults of the headers of imported files, as [{"path", "reason"}] with one entry per file."""
     named = _Skipped()
     for path, odd in {f.entry.path: f.odd for f in files if f.odd}.items():
         named.add(path, "; ".join(odd))
-    return named.rows("also odd")
+    return named.rows("also has a faulty header")
 
 
 def agree(frames: Collection[Found], existing: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    """Sets each frame's `scale` to the scale of its scanner; returns all scales, existing ones unchanged.
+    """Sets the `scale` in each frame's row to the scale of its scanner, and returns the scales of all scanners.
 
-    The scale of a new scanner spans the lowest `low` to the highest `high` of its frames.
+    A scale is [stored value that becomes 0, stored value that becomes 255]. The scales in `existing` do not change; the
+    scale of a new scanner covers the value ranges of all its frames.
     """
     scales: dict[str, list[float]] = {}
     for measured in (frame.measured for frame in frames if frame.measured):
@@ -224,7 +224,7 @@ def agree(frames: Collection[Found], existing: Mapping[str, Sequence[float]]) ->
 
 
 def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields (number, image uint8 (H, W, 3)) of each frame that becomes a case."""
+    """Yields (number, image as uint8 `(H, W, 3)`) for each frame that becomes a case."""
     if head.format != video.FORMAT:
         for number in range(head.frames):
             yield number, read_image(path, number)
@@ -239,34 +239,34 @@ def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, 
         raise Unreadable("it has no frame that can be decoded")
     if len(set(digests.values())) == 1 and video.still(path):
         raise Unreadable(
-            "every frame of it comes out the same: interlaced recordings are not decoded here; convert it to "
-            "progressive frames (ffmpeg -i IN -vf yadif OUT.mp4) and import that"
+            "all of its frames decode to the same image, as happens with interlaced recordings; convert it to "
+            "progressive frames (ffmpeg -i IN -vf yadif OUT.mp4) and import the result"
         )
     if not video.faithful(path, digests):
         raise Unreadable(
-            "its frames cannot be found again by their number (its frame rate varies, or its index is damaged): "
-            "convert it to a constant frame rate and import that"
+            "its frames cannot be read by number, because its frame rate varies or its index is damaged; "
+            "convert it to a constant frame rate and import the result"
         )
 
 
 def printable(path: str | os.PathLike) -> str:
-    """Makes a path printable in one line: control characters and TURNING become spaces, invalid bytes '?'."""
+    """Returns a path as one printable line, with spaces for control characters and '?' for invalid bytes."""
     text = os.fspath(path).encode("utf-8", "replace").decode()
     return "".join(" " if c in TURNING or unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text)
 
 
-# Pictures that occur twice, exactly (same bytes) or nearly (same look), in training and test cases.
+# Duplicates in training and test cases: exact (same bytes) or near (same appearance).
 
 
 def thumbnail(image: np.ndarray) -> np.ndarray:
-    """Shrinks an image to a grey thumbnail: uint8 (H, W, 3) -> uint8 (64, 64)."""
+    """Returns a grey thumbnail, uint8 `(64, 64)`, of an RGB image, uint8 `(H, W, 3)`."""
     return cv2.cvtColor(cv2.resize(image, (64, 64), interpolation=cv2.INTER_AREA), cv2.COLOR_RGB2GRAY)
 
 
 def perceptual_hash(thumb: np.ndarray) -> str:
-    """Hashes a thumbnail: uint8 (64, 64) -> 16 hex digits.
+    """Returns the perceptual hash of a thumbnail, uint8 `(64, 64)`, as 16 hex digits.
 
-    Each bit says whether one of the 64 DCT coefficients of lowest frequency exceeds their median (without the first).
+    Each bit tells whether one of the 64 DCT coefficients of lowest frequency exceeds the median of the last 63.
     """
     small = cv2.resize(thumb, (32, 32), interpolation=cv2.INTER_AREA)
     low = cv2.dct(small.astype(np.float32))[:8, :8].ravel()
@@ -275,11 +275,10 @@ def perceptual_hash(thumb: np.ndarray) -> str:
 
 
 def duplicates(cases: list[dict], files: list[Found]) -> list[dict]:
-    """Finds pairs of a training (or held-out) and a test case that show the same picture, at least one of them new.
+    """Finds pairs of a training (or held-out) case and a test case that show the same picture.
 
-    Hashes alone would match any two chest X-rays; a pair counts only if its fine detail agrees as well.
-
-    cases: study rows with name, path, frame, split, sha256, phash. Returns [{"kind", "train", "test", "correlation"}].
+    Returns [{"kind": "exact" or "near", "train": name, "test": name, "correlation"}]. At least one case of a pair is
+    among the new `files`. The fine detail must correlate too, because any two chest X-rays have similar hashes.
     """
     fresh = {(str(f.entry.path), f.frame): f.thumb for f in files}
     train = [c for c in cases if c["split"] != "test"]
@@ -305,9 +304,9 @@ def duplicates(cases: list[dict], files: list[Found]) -> list[dict]:
 
 
 def alike(thumbs: list[np.ndarray]) -> str:
-    """Describes how many of the normal images are identical or blank; returns "" if neither is frequent.
+    """Returns a warning if at least a tenth of the normal images are identical or blank, else "".
 
-    thumbs: uint8 (64, 64) of all normal images.
+    `thumbs` holds the thumbnail of each normal image, uint8 `(64, 64)`.
     """
     counts = Counter(thumb.tobytes() for thumb in thumbs)
     same, blank = max(counts.values(), default=0), sum(int(thumb.max()) - int(thumb.min()) < 4 for thumb in thumbs)
@@ -315,12 +314,12 @@ def alike(thumbs: list[np.ndarray]) -> str:
     if same > 1 and same * 10 >= len(thumbs):
         sentences.append(f"{same} of {len(thumbs)} normal images are the same picture")
     if blank * 10 >= len(thumbs) > 0 and blank:
-        sentences.append(f"{blank} of {len(thumbs)} normal images show one shade and nothing else")
-    return "; ".join(sentences) + (": a detector trained on them says little about others" if sentences else "")
+        sentences.append(f"{blank} of {len(thumbs)} normal images are blank")
+    return "; ".join(sentences) + (": a detector trained on them is unreliable on other images" if sentences else "")
 
 
 def _standard(thumb: np.ndarray) -> np.ndarray:
-    """Returns a thumbnail's fine detail, normalised; removes coarse shapes, which all images of an organ share."""
+    """Returns the normalised fine detail of a thumbnail, without coarse shapes, which all images of an organ share."""
     grey = thumb.astype(np.float32)
     fine = np.clip(grey - cv2.GaussianBlur(grey, (0, 0), 1.5), -12, 12).ravel()
     fine -= fine.mean()

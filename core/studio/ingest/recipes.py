@@ -1,7 +1,7 @@
-"""Recipes for the paper's data sets, which list the images of an unpacked download in a CSV: path, split, label, mask.
+"""Writes CSV files with the path, split, label and mask of each image in a download of the paper's data sets.
 
-The CSV defines a split that can be shared; `study import NAME FILE.csv` imports it. If the paper does not say which
-images are test images, they are chosen by a hash of their names.
+`study import NAME FILE.csv` imports the file, which can be shared to use the same split elsewhere. If the paper does
+not state the test images, they are chosen by a hash of their names.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-Parts = dict[str, list[tuple[Path, Path | None]]]  # "train normal", "test normal", "test abnormal": (image, mask)
+Parts = dict[str, list[tuple[Path, Path | None]]]  # {"train normal" or another of PARTS: [(image, mask)]}
 PARTS = ("train normal", "test normal", "test abnormal")
 IMAGES = {".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff"}
 
 
 @dataclass
 class Recipe:
-    """The result of a recipe: the CSV, its counts, and a sentence for each count that differs from the paper's."""
+    """Result of a recipe: the CSV file, the numbers of images, and a sentence for each difference from the paper."""
 
     name: str
     title: str
@@ -31,39 +31,35 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Download:
-    """A data set that can be downloaded.
-
-    source: where to obtain it. expected: its folders once unpacked. counts: the paper's number of images per part.
-    masks: whether every abnormal image has a mask. gather: finds the images in the folder of the download.
-    """
+    """Data set of the paper that can be downloaded."""
 
     title: str
-    source: str
-    expected: str
-    counts: dict[str, int]
-    masks: bool
-    gather: Callable[[Path], Parts]
+    source: str  # address from which the data set can be obtained
+    expected: str  # folders of the unpacked download
+    counts: dict[str, int]  # number of images in the paper per part
+    masks: bool  # whether every abnormal image has a mask
+    gather: Callable[[Path], Parts]  # finds the images in the folder of the download
 
 
 def names() -> list[str]:
-    """Lists the names of the recipes."""
+    """Returns the names of all recipes."""
     return sorted(DOWNLOADS)
 
 
 def make(name: str, folder: Path, table: Path) -> Recipe:
-    """Writes the CSV `table` of recipe `name` for a download in `folder`. Raises ValueError if images are missing."""
+    """Writes the CSV file `table` for the data set `name` in `folder`. Raises ValueError if images are missing."""
     if name not in DOWNLOADS:
         raise ValueError(f"unknown recipe {name!r}; choose from: {', '.join(names())}")
     download = DOWNLOADS[name]
     folder = folder.expanduser().resolve()
     if not folder.is_dir():
-        raise ValueError(f"the folder {folder} does not exist; {download.title} is obtained from {download.source}")
+        raise ValueError(f"the folder {folder} does not exist; {download.title} is available from {download.source}")
     images_by_part = download.gather(folder)
     empty = [group for group in PARTS if not images_by_part.get(group)]
     if empty:
         raise ValueError(
-            f"{folder} holds no images for {', '.join(empty)} of {download.title}: {download.expected}. "
-            f"It is obtained from {download.source}"
+            f"{folder} has no images for {', '.join(empty)} of {download.title}; expected are {download.expected}. "
+            f"The data set is available from {download.source}"
         )
     table.parent.mkdir(parents=True, exist_ok=True)
     with table.open("w", newline="", encoding="utf-8") as file:
@@ -74,7 +70,7 @@ def make(name: str, folder: Path, table: Path) -> Recipe:
                 out.writerow([image, *group.split(), mask or ""])
     counts = {group: len(images_by_part[group]) for group in PARTS}
     differences = [
-        f"{group}: {counts[group]} images, the paper has {download.counts[group]}"
+        f"{group}: {counts[group]} images, but the paper has {download.counts[group]}"
         for group in PARTS
         if counts[group] != download.counts[group]
     ]
@@ -85,25 +81,25 @@ def make(name: str, folder: Path, table: Path) -> Recipe:
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Lists the image files directly in a folder, by name; [] if the folder does not exist."""
+    """Returns the images directly in a folder, sorted by name, or [] if the folder does not exist."""
     return sorted(p for p in folder.glob("*") if p.suffix.lower() in IMAGES) if folder.is_dir() else []
 
 
 def found(root: Path, *names: str) -> Path:
-    """Returns the first folder at any depth under `root` whose path ends with `names`, else `root` / names."""
+    """Returns the first folder below `root` whose path ends with `names`, or `root` / `names` if no folder does."""
     relative = Path(*names)
     parents = [root, *(match.parent for match in sorted(root.rglob(names[0])))]
     return next((p / relative for p in parents if (p / relative).is_dir()), root / relative)
 
 
 def drawn(images: Iterable[Path], count: int) -> tuple[list[Path], list[Path]]:
-    """Returns (`count` images chosen by a hash of their names, the other images), the same on every machine."""
+    """Splits images by a hash of their names into (`count` images, the other images), the same on every machine."""
     ranked = sorted(images, key=lambda p: hashlib.sha256(f"paper {p.name}".encode()).digest())
     return sorted(ranked[:count]), sorted(ranked[count:])
 
 
 def alone(images: Iterable[Path]) -> list[tuple[Path, Path | None]]:
-    """Pairs each image with None, for images without masks."""
+    """Returns each image with None as its mask, for images without masks."""
     return [(image, None) for image in images]
 
 
@@ -122,10 +118,7 @@ def _kvasir(folder: Path) -> Parts:
 
 
 def _lag(folder: Path) -> Parts:
-    """Gathers LAG. An attention map shows where ophthalmologists looked.
-
-    At import, its pixels brighter than half of white become the mask.
-    """
+    """Returns the images of LAG. The masks are attention maps, which show where ophthalmologists looked."""
     test, train = drawn(images_in(found(folder, "non_glaucoma", "image")), 800)
     sick = found(folder, "suspicious_glaucoma", "image")
     maps = {p.stem: p for p in images_in(sick.parent / "attention_map")}
@@ -134,7 +127,7 @@ def _lag(folder: Path) -> Parts:
 
 
 def _liu(folder: Path) -> Parts:
-    """Gathers Liu et al.'s frames. The authors name no folders; any of these names will do."""
+    """Returns the frames of Liu et al. The authors specify no folder names, so several names are accepted."""
     options = {
         "train normal": (("train", "normal"), ("train", "good"), ("train", "0"), ("train",)),
         "test normal": (("test", "normal"), ("test", "good"), ("test", "0")),
@@ -157,7 +150,7 @@ def _covidx(folder: Path) -> Parts:
 
 
 def _listed(folder: Path, split: str) -> list[tuple[Path, str]]:
-    """Lists a split's existing images with their classes, from a text file of lines patient, file, class, source."""
+    """Returns (image, class) for the existing images of a split, listed in lines "patient file class source"."""
     lists = sorted(folder.rglob(f"{split}*.txt"))
     if not lists:
         return []
@@ -197,7 +190,7 @@ DOWNLOADS = {
         False,
         _liu,
     ),
-    "covidx": Download(  # Wang et al. 2020; the counts are those of COVIDx's binary lists
+    "covidx": Download(  # Wang et al. 2020; the counts are from the binary lists of COVIDx
         "Covid-X",
         "https://www.kaggle.com/datasets/andyczhao/covidx-cxr2 (lists: https://github.com/lindawangg/COVID-Net)",
         "folders train and test, and next to them lists such as train.txt and test.txt (or train_COVIDx8B.txt)",

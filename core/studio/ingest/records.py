@@ -1,4 +1,4 @@
-"""Rows of studies: naming, listing and deleting them; the displayed names of cases."""
+"""Names, lists and deletes studies, and returns the displayed names of cases."""
 
 from __future__ import annotations
 
@@ -13,17 +13,12 @@ from typing import Any
 from core.studio.db.store import NotFound, Store, parsed
 
 _SETTINGS = ("adopted", "blind", "deidentify", "import", "kind", "labels", "scored", "tags")  # of a study, NAME:STUDY
-
-
-LONGEST = 60  # characters of a study's id
+LONGEST = 60  # maximum characters of a study's id
 _UNNAMED = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{24,}|\d+(?:\.\d+){6,}", re.I)
 
 
 def name_shown(case: Mapping) -> str:
-    """Returns a case's name for display.
-
-    An identifier that nobody can read (a UUID, a hash, a DICOM UID) is replaced by the case's number.
-    """
+    """Returns a case's name for display, with "Case" and the case's id instead of a UUID, hash or DICOM UID."""
     stem, sign, frame = case["name"].partition(" #")
     if not _UNNAMED.fullmatch(Path(stem).stem) and not _UNNAMED.fullmatch(stem):
         return case["name"]
@@ -31,12 +26,15 @@ def name_shown(case: Mapping) -> str:
 
 
 def named(row: Mapping) -> dict[str, Any]:
-    """Returns a case's row with its displayed name, without the column `added`."""
+    """Returns the row of a case with its displayed name and without the column `added`."""
     return {key: value for key, value in {**row, "name": name_shown(row)}.items() if key != "added"}
 
 
 def pictured(store: Store, where: str, *values: Any) -> dict[str, Any] | None:
-    """Returns {"id", "name", "width", "height", "bits", "v": start of SHA-256} of a case by SQL `where`, or None."""
+    """Returns the case that matches the SQL condition `where` with `values`, or None if no case matches.
+
+    The keys are "id", "name", "width", "height", "bits" and "v", which is the start of the SHA-256 of the file.
+    """
     case = store.one(f"SELECT id, name, added, sha256, width, height, bits FROM cases WHERE {where}", values)
     if case is None:
         return None
@@ -45,10 +43,10 @@ def pictured(store: Store, where: str, *values: Any) -> dict[str, Any] | None:
 
 
 def slug(name: str) -> str:
-    """Returns a study's id for a name: 'My Colon study' -> 'my-colon-study'; case and spacing do not matter.
+    """Returns the id of a study by its name, such as 'my-colon-study' for 'My Colon study', ignoring case and spacing.
 
-    A name that cannot be written entirely in Latin letters and digits also gets the start of its hash, so that no two
-    names share an id: '肺部' -> 'study-3f0b1c9a'. Raises ValueError if the name has no letter or digit.
+    The id of a name that is long or has letters other than Latin ones ends with a hash of the name, such as
+    'study-3f0b1c9a', so that ids differ. Raises ValueError if the name has no letter or digit.
     """
     normalised = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
     parted = unicodedata.normalize("NFKD", normalised)
@@ -62,22 +60,22 @@ def slug(name: str) -> str:
 
 
 def list_studies(store: Store) -> list[dict]:
-    """Lists the studies that are not in the bin.
+    """Returns the studies that are not in the bin, in the order of their creation.
 
-    Returns [{"id", "name", "created", "folder", "layout", "config", "fingerprint", "cases", "masks", "counts"}].
+    Each study has the columns of its row, the numbers "cases" and "masks", and "counts" of cases by split and label.
     """
     rows = store.query("SELECT * FROM studies WHERE binned IS NULL ORDER BY created, id")
     return [_with_counts(store, row) for row in rows]
 
 
 def study_row(store: Store, study: str) -> dict:
-    """Returns the row of a study by its id, without counts. Raises NotFound, which lists the ids of all studies."""
+    """Returns the row of a study by its id. Raises NotFound if the study is unknown or in the bin."""
     row = store.one("SELECT * FROM studies WHERE id = ?", [study])
     if row is not None and row["binned"]:
         raise NotFound(f"the study {study!r} is in the bin: `bin restore study {study}` brings it back")
     if row is None:
         study_ids = ", ".join(r["id"] for r in store.query("SELECT id FROM studies WHERE binned IS NULL ORDER BY id"))
-        raise NotFound(f"unknown study {study!r}; the studies are: {study_ids or 'none yet (study import makes one)'}")
+        raise NotFound(f"unknown study {study!r}; the studies are: {study_ids or 'none yet (`study import` adds one)'}")
     return row
 
 
@@ -89,7 +87,7 @@ def show_study(store: Store, study: str) -> dict:
 
 
 def _with_counts(store: Store, row: dict) -> dict:
-    counted = store.query(  # in the order of an index, so that nothing has to be sorted
+    counted = store.query(  # grouped in the order of an index, so that SQLite need not sort
         "SELECT split, label, count(*) AS n FROM cases WHERE study = ? GROUP BY split, label", [row["id"]]
     )
     counts = dict(sorted((f"{r['split']} {r['label']}", r["n"]) for r in counted))
@@ -101,7 +99,7 @@ def _with_counts(store: Store, row: dict) -> dict:
 
 
 def holds_reviews(store: Store, study: str) -> None:
-    """Raises ValueError if readers have recorded anything in a study: reviews, findings or drawn masks."""
+    """Raises ValueError if a study has reviews, findings or lesion masks by readers."""
     counts = []
     for name, table, which in (
         ("reviews", "reviews", ""), ("findings", "findings", ""), ("drawn masks", "lesion_masks", "AND r.reader != ''")
@@ -110,11 +108,11 @@ def holds_reviews(store: Store, study: str) -> None:
         counts += [f"{n} {name}" for n in (store.first(query, [study])["n"],) if n]
     if counts:
         summary = " and ".join(counts)
-        raise ValueError(f"{study} holds {summary} and is kept; export it first if you need the space")
+        raise ValueError(f"{study} contains {summary} and cannot be deleted")
 
 
 def demand_free_name(store: Store, study: str) -> None:
-    """Raises ValueError if a study, in the bin or not, has the id `study`."""
+    """Raises ValueError if there is already a study with the id `study`, even in the bin."""
     row = store.one("SELECT binned FROM studies WHERE id = ?", [study])
     if row is not None:
         advice = ", in the bin: restore it, or empty the bin" if row["binned"] else "; choose another name"
@@ -122,7 +120,10 @@ def demand_free_name(store: Store, study: str) -> None:
 
 
 def delete_study(store: Store, study: str) -> None:
-    """Deletes a study, its runs, caches and copied files. Raises ValueError as `holds_reviews`, NotFound if unknown."""
+    """Deletes a study with its runs, caches and copied files.
+
+    Raises NotFound if the study is unknown, and ValueError if readers have recorded anything in it.
+    """
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         study_row(store, study)
     holds_reviews(store, study)
@@ -136,11 +137,11 @@ def delete_study(store: Store, study: str) -> None:
 
 
 def newest_case(store: Store) -> int:
-    """Returns the id of the newest case, 0 if there is none."""
+    """Returns the id of the newest case, or 0 if there are no cases."""
     return int((store.one("SELECT coalesce(max(id), 0) AS id FROM cases") or {"id": 0})["id"])
 
 
 def first_after(store: Store, study: str, last: int) -> int | None:
-    """Returns the id of a study's first case added after case `last`, or None."""
+    """Returns the id of the study's first case after the case id `last`, or None if there is no later case."""
     row = store.one("SELECT min(id) AS id FROM cases WHERE study = ? AND id > ?", [study, last])
     return row["id"] if row else None

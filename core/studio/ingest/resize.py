@@ -5,11 +5,11 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-ROI_SIDE = 512  # pixels: the region of interest is found at this size; burned-in text is still legible
+ROI_SIDE = 512  # pixels per side at which regions of interest are found; burned-in text is still legible
 
 
 def prepare(image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Prepares an image for a run: uint8 (H, W, 3) at full resolution -> image (S, S, 3), region of interest (S, S)."""
+    """Returns (image resized to `(size, size, 3)`, region of interest `(size, size)`) of an image `(H, W, 3)`."""
     from core.engine.roi import find_roi
 
     roi = find_roi(fit(image, ROI_SIDE))
@@ -17,24 +17,27 @@ def prepare(image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit(image: np.ndarray, side: int) -> np.ndarray:
-    """Shrinks an image so that its longer side is at most `side`; a smaller one keeps its size."""
+    """Shrinks an image so that its longer side is at most `side` pixels. A smaller image keeps its size."""
     scale = min(1.0, side / max(image.shape[:2]))
     return shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
 
 
 def shrink(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Resizes an image to `width` x `height`: by area averaging if that has fewer pixels, bilinearly otherwise."""
+    """Resizes an image to `width` x `height`, by area averaging if it becomes smaller and bilinearly otherwise."""
     smaller = width * height < image.shape[0] * image.shape[1]
     return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
 
 
 def fraction(mask: np.ndarray, size: int) -> np.ndarray:
-    """Returns the share of each resized pixel that a mask covers: (H, W) of 0 and 1 -> float32 (size, size)."""
+    """Returns the fraction of each resized pixel that a mask of 0 and 1 covers, float32 `(size, size)`."""
     return shrink(mask.astype(np.float32), size, size)
 
 
 def mask_at(mask: np.ndarray, size: int) -> np.ndarray:
-    """Resizes a lesion mask to (size, size): 1 if at least half covered; if none is, the most covered pixels are 1."""
+    """Resizes a lesion mask to `(size, size)`, with 1 for pixels that lesions cover by at least half.
+
+    If lesions cover no pixel by half, the most covered pixels are 1.
+    """
     covered = fraction(mask, size)
     small = covered >= 0.5
     if not small.any() and mask.any():

@@ -1,6 +1,6 @@
-"""The folders from which administrators may import if users sign in; other users cannot name any folder.
+"""Manages the folders from which administrators may import if users sign in; other users cannot import from folders.
 
-Files that a folder, a CSV or a link refers to must also lie in one of these folders, with links resolved: see `Within`.
+Files to which a table or a link refers must also lie in one of these folders, with links resolved (see `Within`).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from core.studio.db.store import Store, now
 
 
 class NotNamed(ValueError):
-    """Raised if a path lies in no folder that may be imported from; the message says how to allow one."""
+    """Raised if a path is outside the folders from which imports are allowed. The message says how to allow one."""
 
 
 class Within:
-    """The folders in which files may lie, with links resolved; `Within(None)` (single-user mode) allows any folder."""
+    """Folders in which files must lie, with links resolved. `Within(None)` (single-user mode) allows all folders."""
 
     def __init__(self, folders: Iterable[str | os.PathLike[str]] | None) -> None:
         self.folders = None if folders is None else [Path(os.path.realpath(folder)) for folder in folders]
         self._real: dict[Path, Path] = {}  # cache of resolved parent folders; one object serves one import
 
     def holds(self, path: Path) -> bool:
-        """Returns whether a path, with links resolved, lies in one of the folders. It need not exist."""
+        """Returns whether a path, with links resolved, lies in one of the folders. The file need not exist."""
         if self.folders is None:
             return True
         try:
@@ -43,9 +43,9 @@ class Within:
         return self._real[parent] / path.name
 
     def refused(self, path: Path) -> Path:
-        """Returns the path to name in a refusal: the link in an allowed folder that leads out, else the path as given.
+        """Returns the path to name in a refusal: a link that leads out of an allowed folder, or else the path as given.
 
-        Nothing is revealed about what lies outside, not even whether it exists.
+        The path reveals nothing about files outside the folders, not even whether they exist.
         """
         for ancestor in [*reversed(path.parents), path]:
             if self.holds(ancestor.parent) and ancestor.is_symlink() and not self.holds(ancestor):
@@ -54,22 +54,22 @@ class Within:
 
 
 def allowed(store: Store, single_user: bool) -> Within:
-    """Returns the folders that may be imported from: those of `named`, or any folder in single-user mode."""
+    """Returns the folders from which imports are allowed, which are all folders in single-user mode."""
     return Within(None if single_user else named(store))
 
 
 def named(store: Store) -> list[str]:
-    """Lists the folders from which files may be imported, sorted by path."""
+    """Returns the folders from which administrators may import, sorted by path."""
     return [row["folder"] for row in store.query("SELECT folder FROM roots ORDER BY folder")]
 
 
 def name(store: Store, folder: str | os.PathLike[str], by: str) -> str:
-    """Allows imports from a folder; returns its resolved path. Raises ValueError for a missing or the root folder."""
+    """Allows imports from a folder; returns its real path. Raises ValueError if it is missing or the root folder."""
     resolved = Path(folder).expanduser().resolve()
     if not resolved.is_dir():
         raise ValueError(f"the folder {resolved} does not exist")
     if len(resolved.parts) == 1:
-        raise ValueError("the root folder cannot be named: choose the folder with the images")
+        raise ValueError("the root folder cannot be allowed; choose the folder with the images")
     with store.write() as db:
         added = db.execute("INSERT OR IGNORE INTO roots VALUES (?, ?, ?)", [str(resolved), now(), by])
         if added.rowcount:
@@ -78,16 +78,16 @@ def name(store: Store, folder: str | os.PathLike[str], by: str) -> str:
 
 
 def forget(store: Store, folder: str | os.PathLike[str], by: str) -> None:
-    """Ends the permission to import from a folder. Raises ValueError if the folder is not listed."""
+    """Revokes the permission to import from a folder. Raises ValueError if the folder is not allowed."""
     resolved = str(Path(folder).expanduser().resolve())
     with store.write() as db:
         if not db.execute("DELETE FROM roots WHERE folder = ?", [resolved]).rowcount:
-            raise ValueError(f"{resolved} is not named; choose from: {', '.join(named(store)) or 'none'}")
+            raise ValueError(f"{resolved} is not an allowed folder; choose from: {', '.join(named(store)) or 'none'}")
         audit.record(store, by, "root", before=resolved)
 
 
 def demand(store: Store, path: str | os.PathLike[str], single_user: bool) -> None:
-    """Raises NotNamed if a path, with links resolved, is outside the folders of `named`; never in single-user mode."""
+    """Raises NotNamed if the path is outside the allowed folders, except in single-user mode."""
     if single_user:
         return
     text = os.fspath(path).strip()
@@ -97,6 +97,6 @@ def demand(store: Store, path: str | os.PathLike[str], single_user: bool) -> Non
         target = None
     if target is None or not Within(named(store)).holds(target):
         raise NotNamed(
-            f"{text!r} lies in no folder that may be imported from: on the machine itself, "
-            "`roots add FOLDER` names one; or drop the files on the page"
+            f"{text!r} is outside the folders from which imports are allowed; run `roots add FOLDER` on the server "
+            "to allow one, or drop the files on the page"
         )

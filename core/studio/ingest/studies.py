@@ -1,4 +1,4 @@
-"""Imports a folder as a study, and adds cases to a study; unreadable files are listed with the reason."""
+"""Imports folders as studies and adds cases to existing studies; skipped files are reported with the reason."""
 
 from __future__ import annotations
 
@@ -38,11 +38,15 @@ __all__ = [
 
 @dataclass
 class ImportReport:
-    """The result of an import. rejected: [{"path", "reason"}]; duplicates: [{"kind", "train", "test", "correlation"}].
+    """Result of an import.
 
-    burned_in: names of cases with likely text in the picture; copies: a sentence if many normals are the same picture;
-    patients: number of known patients; straddling: [{"train": names, "test": names}] of patients with images in both;
-    odd: files whose header has values that are ignored, [{"path", "reason"}].
+    rejected: Skipped files and masks, as [{"path", "reason"}].
+    duplicates: Training and test cases with the same picture, as [{"kind", "train", "test", "correlation"}].
+    burned_in: Names of the cases whose pictures likely contain burned-in text.
+    copies: Warning that many normal images are identical or blank, or "".
+    patients: Number of known patients in the study.
+    straddling: Patients with images in both training and test, as [{"train": names, "test": names}].
+    odd: Files whose headers contain faults, as [{"path", "reason"}].
     """
 
     study: str
@@ -78,18 +82,20 @@ def import_study(
     answers: Mapping[str, str] | None = None,
     on_plan: Callable[[str, list[Group]], object] | None = None,
 ) -> ImportReport:
-    """Imports a folder or a CSV as a study. Original files are not changed: they are referenced, or with `copy` copied.
+    """Imports a folder or a table as a study. The original files are not changed.
 
-    `sampling`: which frames of recordings become cases; `patients`: pattern that finds the patient in a file name, see
-    `ingest.patients`. The study keeps both for later additions. `within`: where the files must lie, see `ingest.roots`.
-    `by`: the user named in the audit trail; without it no event is recorded.
+    copy: Whether the files are copied into the home of the studio; otherwise they are read in place.
+    size: Side length in pixels at which the image arrays are built at once, or None to build them on first use.
+    layout: Name of the layout of the folder, or None to detect the layout.
+    sampling: Selection of the frames of recordings that become cases; the study stores it for later additions.
+    patients: Pattern that finds the patient in a file name (see `ingest.patients`); the study stores the pattern.
+    within: Folders in which all files must lie (see `ingest.roots`).
+    by: Name of the user in the audit trail, or None to record no event.
+    again: Whether images that were erased are imported again, or None to raise Question if there are such images.
+    answers: Class ("normal", "abnormal" or "out") of each group that the folder does not classify.
+    on_plan: Function that is called with the layout and the groups before any image is read.
 
-    `again`: True imports erased images again, False skips them, None raises Question if there are any. `size`: also
-    build the arrays of that size. `answers`: group -> normal, abnormal or out, for groups that the folder does not
-    classify. `on_plan(layout, groups)`: called with the interpretation of the folder before any image is read.
-
-    Raises ValueError if the name is in use or no file can be read, and Unclear if it is not clear which images are
-    normal.
+    Raises ValueError if the name is in use or no file is readable, and Unclear if the normal images are unknown.
     """
     folder = Path(folder).expanduser().absolute()
     study = slug(name)
@@ -125,7 +131,7 @@ def import_study(
         }
         row = {"id": study, "name": name, "created": now(), "folder": str(folder), "layout": layout}
         with store.write() as db:
-            demand_free_name(store, study)  # another import of the name may have come first
+            demand_free_name(store, study)  # another import may have taken the name
             erased.take(store, (name for f in files for name in (f.row["sha256"], f.uid)), again)
             db.table("studies").insert({**row, "config": json.dumps(config)})
             _insert(store, study, files, report, by)
@@ -140,7 +146,7 @@ def import_study(
 def plan(
     folder: str | os.PathLike, layout: str | None = None, answers: Mapping[str, str] | None = None
 ) -> tuple[str, list[Group]]:
-    """Returns a folder's layout and how its images were understood, by group, without storing or reading any image.
+    """Returns (name of a folder's layout, groups of its images by class) without reading any image.
 
     Raises Unclear as `import_study` does.
     """
@@ -161,11 +167,10 @@ def add_cases(
     by: str | None = None,
     again: bool | None = False,
 ) -> ImportReport:
-    """Adds files to an existing study; skips files that it already has, and reports near-duplicates.
+    """Adds files to an existing study, except files that the study already has, and reports near-duplicates.
 
-    `sampling`: which frames of recordings to take, by default as in the study's import. `copy`: copy files to the home.
-    `within`: where the files must lie, see `ingest.roots`. `by`: the user named in the audit trail; without it no event
-    is recorded. `again`: as in `import_study`.
+    By default, `sampling` selects the frames of recordings as the import of the study did. The other arguments have the
+    same meaning as in `import_study`.
     """
     row = show_study(store, study)
     study = row["id"]
@@ -183,7 +188,7 @@ def add_cases(
     sources = [f.entry.path for f in frames]
     with copying(store, study) if copy else contextlib.nullcontext() as copies:
         if copies:
-            # By content: a device may reuse a name for another picture.
+            # Folders are named by content, because a device may reuse the name of a file.
             files: dict[Path, list[reader.Found]] = {}
             for f in frames:
                 files.setdefault(f.entry.path, []).append(f)
@@ -203,7 +208,7 @@ def add_cases(
 def _not_there(
     store: Store, study: str, frames: list[reader.Found], sources: list[Path], report: ImportReport
 ) -> list[reader.Found]:
-    """Returns the frames that are not cases yet, each once; reports the files of the others as rejected."""
+    """Returns the frames that are not cases yet, each once, and reports the files of the other frames as rejected."""
     existing = {(c["path"], c["frame"]) for c in store.query("SELECT path, frame FROM cases WHERE study = ?", [study])}
     new, present = [], dict[Path, None]()
     for f, source in zip(frames, sources, strict=True):
@@ -213,24 +218,24 @@ def _not_there(
         else:
             existing.add(key)
             new.append(f)
-    report.rejected += [{"path": reader.printable(p), "reason": "the study has this file already"} for p in present]
+    report.rejected += [{"path": reader.printable(p), "reason": "the study already has this file"} for p in present]
     return new
 
 
 def files_at(path: str | os.PathLike) -> list[Path]:
-    """Returns [path] for a file, or for a folder every file below it that may be an image or a recording.
+    """Returns [path] for a file, or all files below a folder that may be images or recordings.
 
-    Raises ValueError if there is none.
+    Raises ValueError if the path does not exist or the folder contains no such file.
     """
     text = os.fspath(path).strip()
     if not text:
-        raise ValueError("give the path of a file or a folder on this machine")
+        raise ValueError("enter the path of a file or folder on this machine")
     target = Path(text).expanduser().absolute()
     if not target.exists():
         raise ValueError(f"the file or folder {target} does not exist")
     files = list(files_under(target)) if target.is_dir() else [target]
     if not files:
-        raise ValueError(f"no images in {target}")
+        raise ValueError(f"the folder {target} contains no images")
     return files
 
 
@@ -276,22 +281,21 @@ def _insert(store: Store, study: str, files: list[reader.Found], report: ImportR
     report.counts = dict(sorted(Counter(f"{r['split']} {r['label']}" for r in rows).items()))
     report.patients = len({r["patient"] for r in rows if r["patient"]})
     report.straddling = straddling(rows)
-    if by is not None and files:  # no names of files or folders, because they may be a patient's
+    if by is not None and files:  # without names of files or folders, which may contain the names of patients
         counts = {"accepted": report.accepted, "masks": report.masks}
         audit.record(store, by, "import", study=study, after={**counts, "fingerprint": fingerprint})
 
 
 HOLDOUT_FRACTION = 0.25
-HOLDOUT_LEAST = 20  # when there are HOLDOUT_FROM normals or more
+HOLDOUT_LEAST = 20  # minimum number of held-out units (patients, volumes or files) if there are HOLDOUT_FROM or more
 HOLDOUT_FROM = 60
 
 
 def hold_out(files: list[Found]) -> None:
-    """Holds out part of the training normals, chosen by content, so that the same files are held out everywhere.
+    """Moves a fraction HOLDOUT_FRACTION of the training normals to the split "holdout", unless that split has images.
 
-    Images of one patient, frames of one file and slices of one volume stay together, unless there is only one patient
-    or volume: without held-out images nothing could be scored. Nothing is chosen if the layout already names held-out
-    images.
+    The choice depends only on file contents, so that it is the same on every machine. Images of one patient and slices
+    of one volume stay together, unless there is only one patient or volume. Frames of one file always stay together.
     """
     train = [f for f in files if f.entry.split == "train"]
     if not train or any(f.entry.split == "holdout" for f in files):
@@ -312,8 +316,8 @@ def hold_out(files: list[Found]) -> None:
 
 
 def _units(train: list[Found], patients: bool) -> list[str]:
-    """Returns what each frame must not be separated from (its patient if asked for, else its volume, else its file),
-    named by the least digest of its images."""
+    """Returns the unit of each frame (its patient if `patients` is True and it is known, else its volume or file),
+    named by the smallest digest of the images in the unit."""
     names = [(patients and f.row.get("patient")) or f.row.get("series") or f.row["sha256"] for f in train]
     least: dict[str, str] = {}
     for name, f in zip(names, train, strict=True):

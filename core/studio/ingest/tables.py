@@ -1,7 +1,7 @@
-"""Tables of images as programs write them: separators, encodings and the meaning of columns are detected.
+"""Reads tables of images, and detects their separators, encodings and columns.
 
-A column is recognised by its heading, in any case and with any punctuation (`Image Path`, `file_name`); the file column
-also by its file names.
+A column is recognised by its heading, regardless of case and punctuation (`Image Path`, `file_name`). The column of
+files is also recognised by the names in the column.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.studio.ingest.names import folded
 
-COLUMNS = {  # what a column holds: its possible headings, the most specific first
+COLUMNS = {  # role of a column: possible headings, the most specific first
     "path": "path imagepath filepath filename imagefilename imagefile file image images imagename imageindex imageid "
     "img imgpath imgname imgid picture name id datei dateiname bild fichier archivo",
     "split": "split subset partition set usage phase splitset fold",
@@ -26,27 +26,26 @@ COLUMNS = {  # what a column holds: its possible headings, the most specific fir
 }
 _ROLES = {head: (role, rank) for role, heads in COLUMNS.items() for rank, head in enumerate(heads.split())}
 _LEGACY = ("cp1252", "cp1250", "cp1251", "gb18030", "shift_jis", "euc_kr", "cp850", "cp437", "mac_roman")
-_SAMPLE = 50  # rows looked at
+_SAMPLE = 50  # rows that are examined
 
 
 class BadTable(ValueError):
-    """Raised if a table cannot be read; the message says why."""
+    """Raised if a table cannot be read. The message states the reason."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table and the roles of its columns. columns: role (key of COLUMNS) -> position; other: headings of columns
-    without a role; first: number of the line with the first row."""
+    """Table file with the roles of its columns."""
 
     file: Path
     encoding: str
     separator: str
-    columns: dict[str, int]
-    other: list[str] = field(default_factory=list)
-    first: int = 2
+    columns: dict[str, int]  # index of the column of each role (key of COLUMNS)
+    other: list[str] = field(default_factory=list)  # headings of the columns without a role
+    first: int = 2  # number of the line with the first row
 
     def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yields (line number, role -> text) of each row that is not blank. Raises BadTable if it cannot be read."""
+        """Yields (line number, {role: text}) for each row that is not blank. Raises BadTable if a row is unreadable."""
         number = 1
         try:
             with self.file.open(newline="", encoding=self.encoding) as lines:
@@ -58,9 +57,9 @@ class Table:
 
 
 def open_table(file: Path, is_file: Callable[[str], bool]) -> Table:
-    """Detects how a table is written and what its columns hold; without a file column it has no role `path`.
+    """Opens a table and detects its encoding, separator and columns.
 
-    is_file: returns whether a text names a file of the study. Raises BadTable if its encoding or content is invalid.
+    `is_file` returns whether a text names a file of the study. Raises BadTable if the encoding or content is invalid.
     """
     for encoding in _encodings(file):
         read = [_read(file, encoding, separator, is_file) for separator in ",;\t|"]
@@ -71,7 +70,7 @@ def open_table(file: Path, is_file: Callable[[str], bool]) -> Table:
 
 
 def _encodings(file: Path) -> list[str]:
-    """Lists the encodings to try: UTF-16 by mark or zero bytes, else UTF-8 if the file is valid, else _LEGACY."""
+    """Returns the encodings to try: UTF-16 if its mark or zero bytes occur, UTF-8 if it is valid, else _LEGACY."""
     with file.open("rb") as opened:
         start = opened.read(4096)
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -88,7 +87,7 @@ def _encodings(file: Path) -> list[str]:
 
 
 def _read(file: Path, encoding: str, separator: str, is_file: Callable[[str], bool]) -> Table:
-    """Reads the columns of a table with this separator from its first lines. Raises BadTable."""
+    """Reads the columns of a table from its first lines. Raises BadTable if the lines are not valid CSV."""
     lines: list[list[str]] = []
     try:
         with file.open(newline="", encoding=encoding) as text:
@@ -120,7 +119,7 @@ def _read(file: Path, encoding: str, separator: str, is_file: Callable[[str], bo
 
 
 def _odd_names_agree(table: Table, is_file: Callable[[str], bool]) -> bool:
-    """Returns whether most names that are not ASCII, read in this encoding, are names of files."""
+    """Returns whether most names that are not ASCII are names of files when decoded with the table's encoding."""
     try:
         names = (row.get("path", "") for _, row in table.rows())
         odd = [name for name in names if not name.isascii()][:_SAMPLE]
@@ -131,4 +130,4 @@ def _odd_names_agree(table: Table, is_file: Callable[[str], bool]) -> bool:
 
 def _broken(file: Path, number: int, error: Exception) -> BadTable:
     why = "a cell is too long" if "field limit" in str(error) else "it is cut short or not text"
-    return BadTable(f"{file.name} is no table that can be read, after line {number}: {why}")
+    return BadTable(f"{file.name} is not a readable table after line {number}: {why}")

@@ -1,7 +1,7 @@
-"""TIFF: tifffile reads what a file says about its pages, a decoder gives plain samples, and both must agree.
+"""Reads TIFF files: tifffile parses the headers of the pages, a decoder returns the samples, and both must agree.
 
-Samples of 8 bits and less are decoded by Pillow, deeper ones by tifffile, or by OpenCV if tifffile lacks the codec. No
-decoder may rotate or invert a picture: that is done here, once.
+Pillow decodes samples of up to 8 bits. Samples of more bits are decoded by tifffile, or by OpenCV if tifffile lacks the
+codec. Pictures are rotated and inverted here, not by the decoders.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from core.studio.ingest.unreadable import Unreadable, limit
 
 _MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _SUBFILE, _PHOTOMETRIC, _ORIENTATION = 254, 262, 274
-# Tags needed to read a picture: size, bits, compression, photometric, offsets, samples, planes, tables.
+# Tags that are needed to read a picture: size, bits, compression, photometric, offsets, samples, planes, tables.
 _NEEDED = {254, 256, 257, 258, 259, 262, 266, 273, 274, 277, 278, 279, 284, 317, 320, 322, 323, 324, 325, 338, 339}
-_SMALLER = 1 | 4  # kinds of pages that are not separate pictures: smaller copies, masks
+_SMALLER = 1 | 4  # flags of pages that are not separate pictures: smaller copies, masks
 _WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _PALETTE, _CMYK = 0, 1, 2, 3, 5
-_ALPHA = (1, 2)  # kinds of an extra sample: colours already multiplied by it, or not yet
+_ALPHA = (1, 2)  # types of alpha samples: colours already multiplied by alpha, or not yet
 
 
 def is_tiff(path: Path) -> bool:
-    """Returns whether a file is TIFF, by its first bytes."""
+    """Returns whether a file is TIFF, judged by its first bytes."""
     with path.open("rb") as file:
         return file.read(4) in _MAGIC
 
 
 def probe(path: Path) -> tuple[int, int, int, int]:
-    """Reads (width, height, bits, pictures), the first two as displayed."""
+    """Returns (width as displayed, height as displayed, bits per sample, number of pictures)."""
     with _file(path) as file:
         pages = _pictures(file)
         page = pages[0]
@@ -45,7 +45,7 @@ def probe(path: Path) -> tuple[int, int, int, int]:
 
 
 def read(path: Path, frame: int = 0) -> np.ndarray:
-    """Reads a picture, upright: uint8 (H, W, 3), or samples of more bits (H, W) or (H, W, 3), 0 as black."""
+    """Reads a picture upright as uint8 `(H, W, 3)` or, above 8 bits, as `(H, W)` or `(H, W, 3)`, with 0 as black."""
     with _file(path) as file:
         pages = _pictures(file)
         if not 0 <= frame < len(pages):
@@ -60,7 +60,7 @@ def read(path: Path, frame: int = 0) -> np.ndarray:
 
 
 def turned(image: np.ndarray, orientation: int) -> np.ndarray:
-    """Rotates or flips an image by the orientation tag of EXIF and TIFF, 1 to 8."""
+    """Rotates or flips an image by the orientation tag (1 to 8) of EXIF or TIFF."""
     turns = {
         2: lambda a: a[:, ::-1],
         3: lambda a: a[::-1, ::-1],
@@ -74,7 +74,7 @@ def turned(image: np.ndarray, orientation: int) -> np.ndarray:
 
 
 def flat(image: Image.Image) -> np.ndarray:
-    """Converts any Pillow mode to uint8 (H, W, 3); transparent pixels become black, like the surround of a scope."""
+    """Converts a Pillow image of any mode to uint8 `(H, W, 3)`; transparent pixels become black."""
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
@@ -89,7 +89,7 @@ def _file(path: Path):
 
 
 def _pictures(file) -> list:
-    """Returns the pages that are separate pictures. Raises Unreadable if an entry of one of them cannot be read."""
+    """Returns the pages that are separate pictures. Raises Unreadable if a needed tag of a page cannot be read."""
     pages = list(file.pages)
     pages = [page for page in pages if not _tag(page, _SUBFILE, 0) & _SMALLER] or pages[:1]
     count, entry = ("H", 12) if not file.is_bigtiff else ("Q", 20)
@@ -99,7 +99,7 @@ def _pictures(file) -> list:
         table = file.filehandle.read(min(entries, 1000) * entry)
         codes = {struct.unpack_from(file.byteorder + "H", table, at)[0] for at in range(0, len(table) - 1, entry)}
         if (lost := codes & _NEEDED - set(page.tags.keys())) or not {256, 257} <= codes:
-            raise Unreadable(f"damaged: its header's entries {sorted(lost)} cannot be read")
+            raise Unreadable(f"damaged: the tags {sorted(lost)} of its header cannot be read")
     return pages
 
 
@@ -109,7 +109,7 @@ def _tag(page, code: int, usual: int) -> int:
 
 
 def _plainly(path: Path, page) -> bytes:
-    """Returns the file's bytes with the page's tags changed: upright, and 0 as black instead of white."""
+    """Returns the bytes of the file with the tags of the page changed to an upright picture with 0 as black."""
     data = bytearray(path.read_bytes())
     for code in (_ORIENTATION, _PHOTOMETRIC):
         tag = page.tags.get(code)
@@ -119,7 +119,7 @@ def _plainly(path: Path, page) -> bytes:
 
 
 def _by_pillow(path: Path, page) -> np.ndarray | None:
-    """Decodes a page of at most 8 bits as stored, uint8 (H, W, 3); None if Pillow does not support its form."""
+    """Decodes a page of up to 8 bits as uint8 `(H, W, 3)`, or returns None if Pillow does not support the page."""
     upright, white = _tag(page, _ORIENTATION, 1) == 1, _tag(page, _PHOTOMETRIC, 1) == _WHITE_IS_ZERO
     try:
         image = Image.open(path if upright and not white else io.BytesIO(_plainly(path, page)))
@@ -136,7 +136,7 @@ def _by_pillow(path: Path, page) -> np.ndarray | None:
 
 
 def _samples(path: Path, page) -> np.ndarray:
-    """Returns the stored samples of a page, (H, W) or (H, W, N)."""
+    """Returns the stored samples of a page, `(H, W)` or `(H, W, samples)`."""
     try:
         samples = page.asarray()
         samples = np.moveaxis(samples, 0, -1) if page.axes == "SYX" else samples
@@ -150,23 +150,23 @@ def _samples(path: Path, page) -> np.ndarray:
     done, pages = cv2.imdecodemulti(data, cv2.IMREAD_UNCHANGED, range=(page.index, page.index + 1))
     if not done or len(pages) != 1 or pages[0].dtype != page.dtype:
         how, bits = page.compression.name, page.bitspersample
-        raise Unreadable(f"damaged, or of a form that is not read: {bits} bits, compressed as {how}")
+        raise Unreadable(f"damaged, or of an unsupported format: {bits} bits, compressed as {how}")
     image = pages[0]
     if image.size != int(page.imagewidth) * int(page.imagelength) * page.samplesperpixel:
-        raise Unreadable(f"its header says {page.samplesperpixel} values a pixel, decoded are {image.shape}")
+        raise Unreadable(f"its header says {page.samplesperpixel} values per pixel, but {image.shape} were decoded")
     return _checked(image[..., [2, 1, 0, 3][: image.shape[2]]] if image.ndim == 3 else image, page)
 
 
 def _checked(image: np.ndarray, page) -> np.ndarray:
-    """Returns the decoded page. Raises Unreadable unless it is as large as its header says."""
+    """Returns the decoded page. Raises Unreadable if the size of the page differs from the header."""
     width, height = int(page.imagewidth), int(page.imagelength)
     if image.shape[:2] != (height, width):
-        raise Unreadable(f"its header says {width} x {height} pixels, decoded are {image.shape[1]} x {image.shape[0]}")
+        raise Unreadable(f"its header says {width} x {height} pixels, not {image.shape[1]} x {image.shape[0]}")
     return image
 
 
 def _colours(samples: np.ndarray, page) -> np.ndarray:
-    """Converts stored samples to grey (H, W) or RGB (H, W, 3), 0 as black."""
+    """Converts stored samples to grey `(H, W)` or RGB `(H, W, 3)`, with 0 as black."""
     kind = _tag(page, _PHOTOMETRIC, _BLACK_IS_ZERO)
     extra = [int(e) for e in page.extrasamples]
     extra = extra if set(extra) <= {*_ALPHA} or (kind == _RGB and len(extra) == 1) else []  # others are channels
@@ -176,11 +176,11 @@ def _colours(samples: np.ndarray, page) -> np.ndarray:
     is_supported = samples.dtype.kind in "uif" and kind in (_WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _CMYK)
     if not is_supported or count != {_RGB: 3, _CMYK: 4}.get(kind, 1):
         name = str(page.photometric.name)
-        raise Unreadable(f"it has {count} channels of {page.dtype} called {name}: only grey and colours are read")
+        raise Unreadable(f"it has {count} channels of {page.dtype} as {name}; only grey and colours are supported")
     colours = samples.reshape(*samples.shape[:2], -1)[..., :count]
     if kind == _CMYK:
         if samples.dtype.kind != "u":
-            raise Unreadable("its colours are CMYK in a form that is not read")
+            raise Unreadable("its CMYK colours have an unsupported type")
         top = float(np.iinfo(samples.dtype).max)
         inks = colours.astype(np.float64) / top
         colours = ((1 - inks[..., :3]) * (1 - inks[..., 3:]) * top).round().astype(samples.dtype)

@@ -1,4 +1,4 @@
-"""The error `Unreadable` for files that cannot be imported, and helpers that raise it."""
+"""Defines the error `Unreadable` for files that cannot be imported, and functions that raise the error."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MEGAPIXELS = 150  # a full endoscopy frame has 2, a fundus photograph 12, a mamm
 
 
 class Unreadable(ValueError):
-    """Raised if a file cannot be imported; the message is the reason that the report gives."""
+    """Raised if a file cannot be imported. The message is the reason in the report of the import."""
 
 
 def limit(width: int, height: int) -> None:
-    """Raises Unreadable if a picture of this size should not be decoded."""
+    """Raises Unreadable if a picture has no pixels, or more than MEGAPIXELS megapixels."""
     if width < 1 or height < 1:
         raise Unreadable(f"it has no pixels ({width} x {height})")
     if width * height > MEGAPIXELS * 1_000_000:
@@ -26,7 +26,7 @@ def limit(width: int, height: int) -> None:
 
 
 def refusing(read: Callable[P, T]) -> Callable[P, T]:
-    """Decorates a function that reads a file: errors of decoders become Unreadable; OSErrors of the system pass."""
+    """Decorator for a function that reads a file. Errors of decoders become Unreadable; OSErrors are not changed."""
 
     @functools.wraps(read)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -39,7 +39,7 @@ def refusing(read: Callable[P, T]) -> Callable[P, T]:
         except Exception as error:  # decoders raise errors of any kind
             if isinstance(error, OSError) and error.errno:
                 raise
-            logging.getLogger(__name__).debug("a decoder refused it", exc_info=error)  # its words are for developers
+            logging.getLogger(__name__).debug("a decoder failed", exc_info=error)  # the error is for developers
             raise Unreadable("damaged or cut short") from None
 
     return checked

@@ -1,4 +1,4 @@
-"""Files dropped on the page: received one by one in a folder per drop, zips unpacked, then imported by copying."""
+"""Receives files that are dropped on the page, in one folder per drop, and unpacks zip files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any
 from core.studio.db import limits
 from core.studio.db.home import Home
 
-LARGEST = 64 * 2**30  # bytes that a zip may unpack to
-DEEPEST = 32  # nested folders
-_DAMAGE = (  # what Python's reader raises if a zip is damaged or not a zip; OSError: it seeks to before the start
+LARGEST = 64 * 2**30  # maximum bytes of the unpacked files of a zip
+DEEPEST = 32  # maximum number of nested folders
+_DAMAGE = (  # errors of `zipfile` for a damaged file; OSError if it seeks to before the start
     zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, OSError, OverflowError, UnicodeError,
     struct.error, zlib.error,
 )  # fmt: skip
@@ -26,11 +26,11 @@ _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 class BadDrop(ValueError):
-    """Raised if dropped files cannot be imported; the message says why."""
+    """Raised if dropped files cannot be imported. The message states the reason."""
 
 
 def new_drop(home: Home) -> str:
-    """Creates a drop, an empty folder for files dropped on the page; returns its token."""
+    """Creates an empty folder for files that are dropped on the page, and returns the token of the folder."""
     token = secrets.token_hex(16)
     _folder(home, token).mkdir(parents=True)
     return token
@@ -45,35 +45,35 @@ def drop_folder(home: Home, token: str) -> Path:
 
 
 def path_of(home: Home, token: str, name: str) -> Path:
-    """Returns the path of a dropped file by its relative name. Raises BadDrop if no file can have that name."""
+    """Returns the path of a dropped file by its relative name. Raises BadDrop if the name is invalid."""
     names = [p for p in PurePosixPath(name.replace("\\", "/")).parts if p not in ("/", "")]
     unfit = any(len(p.encode()) > 255 or "\0" in p for p in names)
     if not names or ".." in names or len(names) > DEEPEST or unfit:
-        raise BadDrop(f"{name!r} is not a name that a file can be kept under")
+        raise BadDrop(f"{name!r} is not a valid file name")
     return drop_folder(home, token).joinpath(*names)
 
 
 def place(home: Home, token: str, name: str) -> Path:
-    """Creates the folders of a dropped file and returns its path. Raises BadDrop if no file can have that name."""
+    """Creates the folders of a dropped file and returns the path of the file. Raises BadDrop if the name is invalid."""
     target = path_of(home, token, name)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _without_place(error, name) from None
     if target.is_dir():
-        raise BadDrop(f"{name!r} is a folder here already")
+        raise BadDrop(f"{name!r} is already a folder")
     return target
 
 
 def _without_place(error: OSError, name: str) -> Exception:
-    """Returns an error that does not reveal the server's folders; the error itself if the disk is at fault."""
+    """Returns an error that does not reveal folders of the server, or `error` if the file name is not the cause."""
     if error.errno not in _OF_NAMES:
         return error
-    return BadDrop(f"{name[:200]!r} is not a name that a file can be kept under ({error.strerror})")
+    return BadDrop(f"{name[:200]!r} is not a valid file name ({error.strerror})")
 
 
 def shown(home: Home, token: str, value: Any) -> Any:
-    """Returns a report, or one text, with paths relative to the drop instead of the server's folders."""
+    """Returns a report or a text with paths relative to the drop, so that no folders of the server are revealed."""
     if isinstance(value, str):
         folder = str(_folder(home, token))
         return value.replace(f"{folder}/", "").replace(folder, "what was dropped")
@@ -83,15 +83,15 @@ def shown(home: Home, token: str, value: Any) -> Any:
 
 
 def size(home: Home, token: str) -> tuple[int, int]:
-    """Returns the total bytes of a drop's files, and the number of its files and folders."""
+    """Returns (total bytes of the files in a drop, number of files and folders)."""
     entries = list(drop_folder(home, token).rglob("*"))
     return sum(p.stat().st_size for p in entries if p.is_file()), len(entries)
 
 
 class Arriving:
-    """Counts the files and bytes that each drop has received, including uploads that run at the same time.
+    """Counter of the files and bytes that each drop has received, including concurrent uploads.
 
-    Only for use in one thread, such as a server's event loop.
+    All calls must come from the same thread, such as the event loop of a server.
     """
 
     def __init__(self, home: Home, most: int = 1000):
@@ -99,9 +99,9 @@ class Arriving:
         self._held: dict[str, list[int]] = {}
 
     def place(self, token: str, name: str, limited: bool) -> Path:
-        """Counts a file and its new folders, then creates the folders; returns the file's path.
+        """Counts a file and its new folders, creates the folders, and returns the path of the file.
 
-        Raises BadDrop if the name is invalid, and TooMuch, before making anything, if `limited` and there are too many.
+        Raises BadDrop if the name is invalid, and TooMuch if `limited` is True and the number of files is too high.
         """
         used, path, root = self._of(token), path_of(self._home, token, name), drop_folder(self._home, token)
         parents = path.parents[: len(path.relative_to(root).parts) - 1]
@@ -115,18 +115,18 @@ class Arriving:
         try:
             return place(self._home, token, name)
         except BaseException:
-            used[1] -= 1 + sum(not parent.exists() for parent in parents)  # folders that were made still count
+            used[1] -= 1 + sum(not parent.exists() for parent in parents)  # folders that were created still count
             raise
 
     def add(self, token: str, count: int, limited: bool) -> None:
-        """Counts bytes that have arrived. Raises TooMuch if `limited` and there are too many."""
+        """Counts bytes that have arrived. Raises TooMuch if `limited` is True and the total is too high."""
         used = self._of(token)
         if limited:
             limits.demand("upload bytes", used[0], count)
         used[0] += count
 
     def forget(self, token: str, count: int) -> None:
-        """Subtracts a file of `count` bytes that was counted but is not kept."""
+        """Subtracts a file of `count` bytes that was counted but then removed."""
         used = self._held.get(token, [0, 0])
         used[0] -= count
         used[1] -= 1
@@ -140,7 +140,7 @@ class Arriving:
 
 
 def unpack(home: Home, token: str) -> int:
-    """Unpacks and removes every zip of a drop; returns the number of unpacked files. Raises BadDrop for a bad zip."""
+    """Unpacks and removes the zips of a drop and returns the number of files. Raises BadDrop if a zip is damaged."""
     count = 0
     for path in sorted(drop_folder(home, token).rglob("*.zip")):
         try:
@@ -164,7 +164,7 @@ def unpack(home: Home, token: str) -> int:
 
 
 def root_of(home: Home, token: str) -> Path:
-    """Returns the folder to import: skips outer folders that only hold one folder (unless named train or test)."""
+    """Returns the folder to import, inside all folders that contain only one folder (other than train or test)."""
     folder = drop_folder(home, token)
     while True:
         inside = [p for p in folder.iterdir() if not p.name.startswith(".")]
@@ -174,7 +174,7 @@ def root_of(home: Home, token: str) -> Path:
 
 
 def discard(home: Home, token: str) -> None:
-    """Deletes a drop and its files. Raises BadDrop for an invalid token."""
+    """Deletes a drop and its files. Raises BadDrop if the token is invalid."""
     shutil.rmtree(_folder(home, token), ignore_errors=True)
 
 

@@ -1,8 +1,7 @@
-"""Recordings: which frames of a video become cases, and reading one of them, by OpenCV.
+"""Reads recordings with OpenCV, and selects the frames of a recording that become cases.
 
-A case keeps the number of its frame in the file, counted from 0 in the order in which frames are displayed. Reading by
-number relies on the decoder's seeking, which is wrong for some files of varying frame rate; `faithful` detects those at
-import.
+A case stores the number of its frame in the file, counted from 0 in display order. Reading a frame by number relies on
+seeking, which is wrong for some files with a variable frame rate; `faithful` detects such files at import.
 """
 
 from __future__ import annotations
@@ -25,30 +24,30 @@ from core.studio.ingest.unreadable import Unreadable, limit
 
 SUFFIXES = {".mp4", ".m4v", ".avi", ".mov", ".mkv", ".mpg", ".mpeg", ".wmv", ".webm"}
 FORMAT = "video"
-MOST = 20_000  # frames of one recording
-NEAR = 48  # frames ahead that are reached by decoding on; seeking returns to a key frame and is no faster
-COMPLETE = 0.9  # a file that ends before this share of the frames in its header has been cut short
-LARGEST_INDEX = 1 << 26  # bytes of a MOV's description of its frames
+MOST = 20_000  # frames imported from one recording
+NEAR = 48  # frames ahead up to which decoding on is as fast as seeking, which starts at a key frame
+COMPLETE = 0.9  # fraction of the frames in the header below which a file counts as cut short
+LARGEST_INDEX = 1 << 26  # bytes of the box in a MOV file that describes the frames
 _KEPT_OPEN = 4
 _PROBES = 12
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which frames become cases: every `every`-th; if that is None, `per_second` frames per second of the recording."""
+    """Selection of frames of a recording: every `every`-th, or `per_second` frames per second if `every` is None."""
 
     every: int | None = None
     per_second: float = 1.0
 
     def __post_init__(self):
         if self.every is not None and not 1 <= self.every <= 1_000_000:
-            raise ValueError(f"every n-th frame of a recording is imported: n is 1 to 1,000,000, not {self.every}")
+            raise ValueError(f"to import every n-th frame of a recording, n must be 1 to 1,000,000, not {self.every}")
         if not 0 < self.per_second <= 1000:
-            raise ValueError(f"frames a second of a recording must be above 0 and up to 1000, not {self.per_second:g}")
+            raise ValueError(f"frames per second must be above 0 and at most 1000, not {self.per_second:g}")
 
     @classmethod
     def of(cls, config: dict) -> Sampling:
-        """Reads the options that a study's configuration keeps under "video"."""
+        """Returns the selection that a study's configuration contains under "video", or the default selection."""
         return cls(**(config.get("video") or {}))
 
     def to_dict(self) -> dict:
@@ -60,23 +59,23 @@ class Sampling:
         Raises Unreadable if the rate is needed and unknown, or if more than MOST frames would be imported.
         """
         if self.every is None and not (math.isfinite(rate) and rate > 0):
-            raise Unreadable("its header gives no frame rate: choose every n-th frame instead of frames a second")
+            raise Unreadable("its header states no frame rate; choose every n-th frame instead of frames per second")
         step = self.every or max(rate / self.per_second, 1.0)
         count = math.ceil(frames / step)
         if count > MOST:
-            raise Unreadable(f"it would give {count} frames, at most {MOST} are imported: choose fewer per second")
+            raise Unreadable(f"it has {count} frames to import, but the maximum is {MOST}; choose fewer frames")
         return sorted({n for n in (round(i * step) for i in range(count)) if n < frames})
 
 
 def is_video(path: Path) -> bool:
-    """Returns whether a file is a video, by its suffix."""
+    """Returns whether the suffix of a file is that of a video."""
     return path.suffix.lower() in SUFFIXES
 
 
 def probe(path: Path) -> tuple[int, int, int, float]:
-    """Reads width, height, number of frames (from the header, else by counting) and frames per second.
+    """Returns (width, height, number of frames, frames per second) of a video.
 
-    Raises Unreadable if it is not a video that can be read.
+    Frames are counted if the header does not state their number. Raises Unreadable if the file is not a readable video.
     """
     with _capture(path) as capture:
         width, height, count, rate = _head(capture)
@@ -91,9 +90,9 @@ def probe(path: Path) -> tuple[int, int, int, float]:
 
 
 def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
-    """Yields the frames with these ascending numbers, uint8 (H, W, 3) RGB, by decoding from the start, without seeking.
+    """Yields the frames with the given ascending numbers as RGB, uint8 `(H, W, 3)`, by decoding from the start.
 
-    A header may promise slightly more frames than exist; raises Unreadable if the file ends well before that.
+    Frames after the end of the file are omitted. Raises Unreadable if over 1 - COMPLETE of the frames are missing.
     """
     total, at = probe(path)[2], 0
     with _capture(path) as capture:
@@ -110,7 +109,7 @@ def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
 
 
 def read_frame(path: Path, number: int) -> np.ndarray:
-    """Reads one frame by its number, uint8 (H, W, 3) RGB. Raises Unreadable if it does not exist."""
+    """Reads a frame by its number as RGB, uint8 `(H, W, 3)`. Raises Unreadable if the frame does not exist."""
     stat = os.stat(path)
     reader = _reader(path, stat.st_size, stat.st_mtime_ns)
     with reader.lock:
@@ -122,14 +121,14 @@ def read_frame(path: Path, number: int) -> np.ndarray:
 
 
 def probes(numbers: Sequence[int]) -> list[int]:
-    """Returns a few of these frame numbers, including the first and the last, for the check by `faithful`."""
+    """Returns a few of the frame numbers, including the first and the last, which `faithful` checks."""
     return [numbers[round(i)] for i in np.linspace(0, len(numbers) - 1, min(_PROBES, len(numbers)))]
 
 
 def still(path: Path) -> bool:
-    """Returns whether all frames of a recording (of two or more) are the same.
+    """Returns whether a recording has at least two frames and all frames decode to the same image.
 
-    OpenCV's FFmpeg does this to interlaced recordings: it returns memory that it never writes to.
+    This happens with interlaced recordings, for which OpenCV's FFmpeg returns memory that was never written.
     """
     first, number = None, 0
     with _capture(path) as capture:
@@ -142,11 +141,11 @@ def still(path: Path) -> bool:
 
 
 def faithful(path: Path, digests: dict[int, str]) -> bool:
-    """Returns whether seeking finds the same frames as decoding from the start. digests: number -> `digest`."""
+    """Returns whether seeking finds the same frames as decoding from the start, which gave `digests` by number."""
     with _capture(path) as capture:
         if _head(capture)[2] is None:
-            return True  # its frames are never sought, only decoded in order
-        for number in sorted(digests, reverse=True):  # backwards, so that each one is a seek
+            return True  # such a file is always decoded from the start
+        for number in sorted(digests, reverse=True):  # backwards, so that each number requires a seek
             _seek(capture, number)
             done, frame = capture.read()
             if not done or digest(_image((done, frame))) != digests[number]:
@@ -159,12 +158,12 @@ def _seek(capture: cv2.VideoCapture, number: int) -> None:
 
 
 def digest(image: np.ndarray) -> str:
-    """Returns the digest of a frame's pixels as 32 hex digits."""
+    """Returns a digest of the pixels of a frame as 32 hex digits."""
     return hashlib.blake2b(np.ascontiguousarray(image).tobytes(), digest_size=16).hexdigest()
 
 
 class _Reader:
-    """An open file and the number of its next frame, None if that is unknown."""
+    """Open video file. `at` is the number of the frame that is read next, or None if that is unknown."""
 
     def __init__(self, path: Path):
         self.lock = threading.Lock()
@@ -173,7 +172,7 @@ class _Reader:
         self.path = str(path)
         self.seeks = self.capture.get(cv2.CAP_PROP_FRAME_COUNT) >= 1  # a stream without a count has no index either
         if not self.capture.isOpened():
-            raise Unreadable("not a video that can be read, whatever its name says, or it is damaged")
+            raise Unreadable("not a readable video despite its suffix, or damaged")
 
     def read(self, number: int) -> np.ndarray:
         if not self.seeks and (self.at is None or number < self.at):
@@ -195,7 +194,7 @@ class _Reader:
 
 @functools.lru_cache(_KEPT_OPEN)
 def _reader(path: Path, size: int, changed: int) -> _Reader:
-    """Returns the file's open reader, because opening is slow; size and time tell whether the file was replaced."""
+    """Returns the file's open reader, because opening is slow; `size` and `changed` show whether it was replaced."""
     return _Reader(path)
 
 
@@ -209,7 +208,7 @@ def _capture(path: Path) -> Iterator[cv2.VideoCapture]:
 
 
 def _head(capture: cv2.VideoCapture) -> tuple[int, int, int | None, float]:
-    """Returns width, height, number of frames (None if the header does not say) and frames per second."""
+    """Returns (width, height, number of frames or None if the header does not state it, frames per second)."""
     width, height, count = (
         int(capture.get(p)) for p in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_COUNT)
     )
@@ -218,7 +217,7 @@ def _head(capture: cv2.VideoCapture) -> tuple[int, int, int | None, float]:
 
 
 def _seconds_shown(path: Path) -> float | None:
-    """Returns a MOV's or MP4's playing time by its edit list, or None: the file may keep frames that were cut off."""
+    """Returns the playing time of a MOV or MP4 file by its edit list, which may exclude frames, or None without one."""
     moov = b""
     with path.open("rb") as file:
         while len(head := file.read(16)) >= 8:
@@ -252,5 +251,5 @@ def _seconds_shown(path: Path) -> float | None:
 def _image(read: tuple[bool, np.ndarray | None]) -> np.ndarray:
     done, frame = read
     if not done or frame is None:
-        raise Unreadable("a frame of it cannot be decoded")
+        raise Unreadable("one of its frames cannot be decoded")
     return np.ascontiguousarray(frame[..., ::-1] if frame.ndim == 3 else np.repeat(frame[..., None], 3, 2))

@@ -1,7 +1,7 @@
-"""Volumes that come as one file per slice: which DICOM files belong together, in what order, and under what names.
+"""Groups DICOM files of one slice each into volumes, and sorts and names the slices.
 
-Each slice is one case with one file. Its series and position are stored at import, so that slices that are added
-later, by hand or through a watched folder, are sorted into the volume.
+Each slice is one case with one file. The import stores the series and position of each slice, so that slices that are
+added later, by hand or through a watched folder, are sorted into the volume.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from core.studio.db.store import Store
 from core.studio.ingest import dicom
 
-# Views of one examination share a series and are numbered: four mammograms are not a volume.
+# Modalities of single images. Views of an examination may share a series, but four mammograms are not a volume.
 STILLS = frozenset({"CR", "DX", "GM", "IO", "MG", "OP", "PX", "SM", "XC"})
 FACING = "ImageOrientationPatient"
 ORDER = "frame, place, slice, id"  # sort order of the cases of one recording or volume
@@ -25,13 +25,9 @@ ORDER = "frame, place, slice, id"  # sort order of the cases of one recording or
 
 @dataclass(frozen=True)
 class Slice:
-    """The position of one file in its volume.
+    """Position of a DICOM file in its volume, along the normal (`place`, mm) and by InstanceNumber (`slice`)."""
 
-    series: the same for all slices of one stack; the SeriesInstanceUID and a digest of what else they share.
-    place: mm along the stack's normal, None if the file does not say. slice: its InstanceNumber, or None.
-    """
-
-    series: str
+    series: str  # the SeriesInstanceUID, and a digest of other elements that all slices of the volume share
     place: float | None
     slice: int | None
 
@@ -40,12 +36,11 @@ class Slice:
 
 
 def slice_of(ds) -> Slice | None:
-    """Reads a slice from a single-frame DICOM header; None without a series, or with neither position nor number.
+    """Returns the position of a DICOM image in its volume, or None if the image is not a slice.
 
-    An image with a number but no position is not a slice if its modality takes single images (STILLS).
-
-    A stack shares study, series, frame of reference, rows, columns and orientation (DICOM PS3.3, C.7.6.2), so the scout
-    of a series is not among its slices.
+    A slice has one frame, a series, and a position or (except for the modalities in STILLS) an instance number. All
+    slices of a volume share study, series, frame of reference, rows, columns and orientation (DICOM PS3.3, C.7.6.2),
+    so that the scout image of a series is not one of its slices.
     """
     series = dicom.text(ds, "SeriesInstanceUID")
     if not series or (dicom.whole(ds, "NumberOfFrames") or 1) > 1:
@@ -60,7 +55,7 @@ def slice_of(ds) -> Slice | None:
     number = dicom.whole(ds, "InstanceNumber")
     if distance is None and (number is None or dicom.text(ds, "Modality") in STILLS):
         return None
-    # Directions are written with rounding errors that differ from slice to slice; adding 0 makes -0 a 0.
+    # The rounding errors of orientations differ between slices; adding 0.0 turns -0.0 into 0.0.
     facing = "" if distance is None else " ".join(f"{v:.2f}" for v in np.round(np.asarray(axes), 2) + 0.0)
     shared = (
         dicom.text(ds, "StudyInstanceUID"), dicom.text(ds, "FrameOfReferenceUID"), ds.Rows, ds.Columns, facing,
@@ -70,9 +65,9 @@ def slice_of(ds) -> Slice | None:
 
 
 def in_order(files: list) -> list:
-    """Sorts each volume's slices and moves them to the volume's first file in the list; other files keep their order.
+    """Returns the files with the slices of each volume sorted and moved to the first file of the volume in the list.
 
-    files: objects with a `row`, which may have the columns of `Slice.to_row`.
+    Other files keep their order. Each file has a `row`, which may contain the columns of `Slice.to_row`.
     """
     first: dict[str, int] = {}
     for i, f in enumerate(files):
@@ -90,9 +85,10 @@ def in_order(files: list) -> list:
 
 
 def several(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
-    """Returns the series that have two or more slices, new ones included. series: the series of each new case, or None.
+    """Returns the series of new cases that have at least two slices, including the new cases.
 
-    If a series had one slice so far, that case is renamed with the number of the slice, like the new cases.
+    `series` is the series of each new case, or None. If a series had a single slice before, the case of that slice is
+    renamed to include the number of the slice.
     """
     fresh: dict[str, int] = {}
     for uid in series:
@@ -110,19 +106,19 @@ def several(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
 
 
 def numbered(name: str, number: int | None) -> str:
-    """Names a slice like a frame of a recording: 'a.dcm', 7 -> 'a.dcm #7'; without a number, just the name."""
+    """Returns the name of a slice, such as 'a.dcm #7' for 'a.dcm' and 7, or the name alone if `number` is None."""
     return name if number is None else f"{name} #{number}"
 
 
 def same(case: dict) -> tuple[str, list]:
-    """Returns SQL (condition, values) for all cases of the same recording or volume as this one."""
+    """Returns an SQL condition and its values, which select all cases of the recording or volume of `case`."""
     if case["series"]:
         return "study = ? AND series = ?", [case["study"], case["series"]]
     return "study = ? AND path = ?", [case["study"], case["path"]]
 
 
 def parts(store: Store, study: str) -> dict[int, int | None]:
-    """Returns case id -> number of its frame (from 1) in a recording, or slice in a volume; other cases are omitted."""
+    """Returns {case id: number of the frame (from 1) or slice} for all cases of recordings and volumes in a study."""
     rows = store.query(
         "SELECT id, frame, series, slice FROM cases c WHERE study = :study AND ("
         "path IN (SELECT path FROM cases WHERE study = :study GROUP BY path HAVING count(*) > 1 OR max(frame) > 0) OR "

@@ -12,7 +12,7 @@ from core.studio.db.store import Store
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.processes import is_alive, start_of
 
-FILE = "process.json"  # in the run's folder while a process works on it
+FILE = "process.json"  # in the run's folder while a process works on the run
 
 
 def sign(folder: Path) -> None:
@@ -26,9 +26,9 @@ def leave(folder: Path) -> None:
 
 
 def mark(store: Store) -> list[str]:
-    """Sets runs to 'interrupted' whose status is 'running' although their process has ended; returns their ids.
+    """Sets the status of runs without a process from 'running' to 'interrupted'; returns the ids of these runs.
 
-    Runs of jobs are not changed, as jobs handle them. Call it at start-up.
+    Runs in jobs are not changed, because jobs set the status of their runs. Call this at start-up.
     """
     at_work = {j["run"] for j in jobs.list_jobs(store, "running")}
     gone = []

@@ -1,6 +1,6 @@
 """Starts detached processes, and checks whether a process id still belongs to the same process.
 
-Process ids are reused after a while; together with the start time they are unique.
+The system reuses process ids after a while; a process id together with a start time is unique.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def start_of(pid: int) -> str | None:
-    """Returns a text that identifies the start of process `pid`, or None if it does not run (or is a zombie)."""
+    """Returns a text that identifies the start of process `pid`, or None if the process has ended or is a zombie."""
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
         try:
@@ -20,7 +20,7 @@ def start_of(pid: int) -> str | None:
         except (OSError, ValueError):
             return None
         return None if fields[0] in ("Z", "X") else f"{boot}:{fields[19]}"
-    try:  # macOS and the BSDs
+    try:  # macOS and BSD have no /proc
         line = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
         state, _, started = (
             subprocess.run(line, capture_output=True, text=True, timeout=10).stdout.strip().partition(" ")
@@ -31,7 +31,7 @@ def start_of(pid: int) -> str | None:
 
 
 def is_alive(pid: int | None, started: str | None) -> bool:
-    """Returns whether process `pid` is running and `start_of` still returns `started` for it."""
+    """Returns whether the process `pid` is running and `start_of` still returns `started` for this process."""
     if not pid:
         return False
     here = start_of(pid)
@@ -47,7 +47,7 @@ def is_alive(pid: int | None, started: str | None) -> bool:
 
 
 def detached(line: list[str], folder: Path, log: Path) -> int:
-    """Starts a command in a new session, so that it outlives this process; returns its process id."""
+    """Starts a command in a new session, so that it outlives this process; returns the process id."""
     with open(log, "ab") as out:
         process = subprocess.Popen(
             line, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
@@ -56,4 +56,4 @@ def detached(line: list[str], folder: Path, log: Path) -> int:
     return process.pid
 
 
-_CHILDREN: list[subprocess.Popen] = []  # polled, so that ended ones do not become zombies
+_CHILDREN: list[subprocess.Popen] = []  # polled, so that ended processes do not remain zombies

@@ -2,11 +2,11 @@
 
 The page writes requests to the column `wants` and reads the progress; jobs continue when the page is closed.
 
-Trainings run one at a time in the long queue; jobs that only read finished runs run in parallel to them in the short
-one. Chains that train or fit are long. All others (import, scoring, evaluation, maps) are short, unless they use a run
-on which a long job still has to work: then they wait for it in the long queue. A map needs only a run's encoder: it
-does not wait for the fits that follow the training, nor for the training if its epochs are given, because these are
-saved already.
+Training runs execute one at a time in the long queue, and jobs that only read finished runs at the same time in the
+short queue. Chains that train or fit are long. All others (import, scoring, evaluation, maps) are short, unless a long
+job still has to work on one of their runs: then they wait for that job in the long queue. A map needs only a run's
+encoder, so it does not wait for the fits after the training run, nor for the training run itself if the map's epochs
+are given, because they are already saved.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from core.studio.jobs.steps import STEPS
 
 
 def submit(store: Store, steps: list[dict], start: bool = True) -> int:
-    """Queues a chain of steps [{"step", "run", "args"}]; returns the job's id. start: whether a worker is started.
+    """Queues a chain of steps [{"step", "run", "args"}] and starts a worker if `start`; returns the job's id.
 
-    Raises ValueError for an unknown step or run, or if a run to pretrain or fit is already in a job that has not ended.
+    Raises ValueError if a step or run is unknown, or if a run to train or fit is already in a job that has not ended.
     """
     if not steps:
         raise ValueError("a job needs at least one step")
@@ -56,10 +56,10 @@ def submit(store: Store, steps: list[dict], start: bool = True) -> int:
 
 
 def once(store: Store, key: Sequence[Any], chain: Callable[[], list[dict]], start: bool = True) -> dict:
-    """Returns the queued or running job with `key`; if there is none, queues a new one in the same transaction.
+    """Returns the queued or running job with `key`, or queues a new job with this key in the same transaction.
 
-    key: JSON values that identify the request, so that equal requests share a job. chain: creates the runs and returns
-    the steps.
+    The key consists of JSON values that identify the request, so that equal requests share a job. `chain` is a function
+    that creates the runs and returns the steps of a new job.
     """
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     reap(store)
@@ -73,7 +73,7 @@ def once(store: Store, key: Sequence[Any], chain: Callable[[], list[dict]], star
 
 
 def runs_of(job: dict, *steps: str) -> list[str]:
-    """Lists the runs of a job's steps with these names, in order."""
+    """Returns the runs of those steps of a job that have the given names, in order."""
     return list(dict.fromkeys(step["run"] for step in job["chain"] if step["step"] in steps))
 
 
@@ -81,11 +81,11 @@ def _refuse_twice(store: Store, run: str) -> None:
     rows = store.query("SELECT id, chain FROM jobs WHERE status IN (?, ?, ?, ?)", NOT_ENDED)
     for row in rows:
         if any(s["run"] == run and s["step"] in TRAINS for s in json.loads(row["chain"])):
-            raise ValueError(f"run {run} is already in job {row['id']}: resume or cancel that one")
+            raise ValueError(f"run {run} is already in job {row['id']}: resume or cancel that job")
 
 
 def list_jobs(store: Store, *statuses: str, limit: int = 200) -> list[dict]:
-    """Lists up to `limit` jobs (with `statuses`, if any): unfinished ones, then ended ones, each newest first."""
+    """Returns up to `limit` jobs, with the given statuses if any: unfinished, then ended jobs, each newest first."""
     reap(store)
     where = f"WHERE status IN ({', '.join('?' * len(statuses))})" if statuses else ""
     ended = "status IN ('done', 'failed', 'cancelled')"
@@ -94,12 +94,12 @@ def list_jobs(store: Store, *statuses: str, limit: int = 200) -> list[dict]:
 
 
 def pause(store: Store, job: int) -> str:
-    """Pauses a job; returns its status ('running' until its worker stops). Raises ValueError if it has ended."""
+    """Pauses a job; returns its status ('running' until its worker stops). Raises ValueError if the job has ended."""
     return _ask(store, job, "pause", "paused", ("queued", "interrupted"))
 
 
 def cancel(store: Store, job: int) -> str:
-    """Cancels a job, keeping the files of its runs; returns its status as `pause` does. Raises ValueError as well."""
+    """Cancels a job but keeps the files of its runs; returns its status. Raises ValueError if the job has ended."""
     return _ask(store, job, "cancel", "cancelled", ("queued", "paused", "interrupted"))
 
 
@@ -119,12 +119,12 @@ def _ask(store: Store, job: int, wants: str, status: str, idle: tuple[str, ...])
 
 
 def resume(store: Store, job: int, start: bool = True) -> str:
-    """Queues a job that is not done again, from its last checkpoint; returns its status. Raises ValueError if done."""
+    """Queues a stopped job again, from its last checkpoint; returns its status. Raises ValueError if it is done."""
     reap(store)
     with store.write() as db:
         row = get_job(store, job)
         if row["status"] in ("queued", "running"):
-            if row["wants"] == "pause":  # asked to pause but not stopped yet: it simply continues
+            if row["wants"] == "pause":  # the job has not stopped yet, so it simply continues
                 db.execute("UPDATE jobs SET wants = 'run' WHERE id = ?", [job])
             return row["status"]
         if row["status"] == "done":
@@ -141,7 +141,7 @@ def resume(store: Store, job: int, start: bool = True) -> str:
 
 
 def ensure_worker(store: Store) -> list[int]:
-    """Starts a worker process for each queue with queued jobs; returns their process ids.
+    """Starts a worker process for each queue with queued jobs; returns the process ids.
 
     Superfluous workers end automatically.
     """
@@ -161,13 +161,13 @@ _RUN_STATUS = {
 
 
 def at_position(chain: list[dict], position: int) -> dict:
-    """Returns the columns of a job's row that describe step `position` of its chain."""
+    """Returns the columns of a job's row that describe the step at `position` of the chain."""
     step = chain[position]
     return {"position": position, "step": step["step"], "run": step["run"] or None, "args": json.dumps(step["args"])}
 
 
 def get_job(store: Store, job: int) -> dict:
-    """Returns the row of a job, with chain and args as values. Raises NotFound for an unknown job."""
+    """Returns the row of a job, with parsed chain and arguments. Raises NotFound if the job is unknown."""
     row = store.one("SELECT * FROM jobs WHERE id = ?", [job])
     if row is None:
         raise NotFound(f"unknown job {job}; `jobs` lists them")
@@ -175,7 +175,7 @@ def get_job(store: Store, job: int) -> dict:
 
 
 def reap(store: Store) -> list[int]:
-    """Sets jobs whose worker has ended to 'interrupted' ('paused' or 'cancelled' if requested); returns their ids."""
+    """Sets jobs whose worker has ended to 'interrupted' ('paused' or 'cancelled' if requested); returns the job ids."""
     gone = []
     for row in store.query("SELECT * FROM jobs WHERE status = 'running'"):
         if not is_alive(row["pid"], row["pid_start"]):
@@ -191,7 +191,7 @@ def reap(store: Store) -> list[int]:
 
 
 def finish(store: Store, row: dict, status: str, message: str, error: str | None) -> None:
-    """Records the end of a job and the status of its runs. Call it inside `store.write()`. row: from `get_job`."""
+    """Records the end of a job (a row of `get_job`) and the status of its runs. Call this inside `store.write()`."""
     values = {"status": status, "message": message, "error": error, "finished": now(), "pid": None, "wants": "run"}
     store.db.table("jobs").update(row["id"], values)
     if status == "done":
@@ -208,13 +208,13 @@ def finish(store: Store, row: dict, status: str, message: str, error: str | None
 
 
 LONG, SHORT = "long", "short"
-# Chains with "gives_way" in the arguments of their steps (the demo's training) come last and stop for all others.
+# Chains with "gives_way" in a step's arguments (the demo's training run) come last and stop for all other jobs.
 GIVES_WAY = "EXISTS (SELECT 1 FROM json_each({job}.chain) s WHERE json_extract(s.value, '$.args.gives_way'))"
 QUEUES = (SHORT, LONG)
 
 
 def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
-    """Returns the queue of the remaining steps of a chain, and the message while it waits."""
+    """Returns the queue for the remaining steps of a chain, and the message while the job waits for another, or ""."""
     if any(STEPS[step["step"]].long for step in steps):
         return LONG, ""
     awaited_jobs = [_awaited_by(store, step) for step in steps if step["run"]]
@@ -223,14 +223,13 @@ def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
 
 
 def _awaited_by(store: Store, step: dict) -> int | None:
-    """Returns the job that a step must wait for, or None. A map needs only the encoder, saved epochs not even that."""
     if step["step"] != "embed":
         return awaited(store, [step["run"]])
     return None if step["args"].get("config", {}).get("epochs") else awaited(store, [step["run"]], "pretrain")
 
 
 def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int | None:
-    """Returns the last queued or running long job with a remaining step (`step`, or any) on one of `runs`, or None."""
+    """Returns the id of the last active long job with a remaining step (`step`, or any) on one of `runs`, or None."""
     run_ids, job = set(runs), None
     query = "SELECT id, chain, position FROM jobs WHERE queue = 'long' AND status IN ('queued', 'running') ORDER BY id"
     for row in store.query(query) if run_ids else ():
@@ -240,7 +239,7 @@ def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int |
 
 
 def others_wait(store: Store, job: int) -> bool:
-    """Returns whether a job belongs to the demo, and a job that does not is queued in the same queue."""
+    """Returns whether a job gives way to others, as the demo's do, and another job waits in the same queue."""
     query = (
         f"SELECT 1 FROM jobs j JOIN jobs q ON q.queue = j.queue AND q.status = 'queued' "
         f"WHERE j.id = ? AND {GIVES_WAY.format(job='j')} AND NOT {GIVES_WAY.format(job='q')} LIMIT 1"
@@ -249,16 +248,16 @@ def others_wait(store: Store, job: int) -> bool:
 
 
 def beside(store: Store, queue: str) -> int | None:
-    """Returns the job that is running in the other queue, or None. Each queue runs one job at a time."""
+    """Returns the id of the job that is running in the other queue, or None. Each queue runs one job at a time."""
     row = store.one("SELECT id FROM jobs WHERE queue != ? AND status = 'running'", [queue])
     return row["id"] if row else None
 
 
 def claim(store: Store, queue: str | None = None, job: int | None = None) -> dict | None:
-    """Claims the oldest queued job for this process and returns it, or None. Jobs of the demo come last.
+    """Claims the oldest queued job for this process and returns its row, or None if there is no such job.
 
-    queue: None for any idle queue. job: None for any job. This is a single statement, so that two workers cannot claim
-    the same job.
+    Jobs that give way to others come last. With `queue` None, jobs of any idle queue are claimed; `job` limits the
+    claim to one job. This is a single SQL statement, so that two workers cannot claim the same job.
     """
     rows = store.query(
         "UPDATE jobs SET status = 'running', wants = 'run', pid = :pid, pid_start = :start, heartbeat = :now, "
@@ -273,25 +272,25 @@ def claim(store: Store, queue: str | None = None, job: int | None = None) -> dic
 
 
 def wants(store: Store, job: int) -> str:
-    """Returns the last request on a job: 'run', 'pause' or 'cancel'."""
+    """Returns the latest request on a job: 'run', 'pause' or 'cancel'."""
     row = store.one("SELECT wants FROM jobs WHERE id = ?", [job])
     return row["wants"] if row else "cancel"
 
 
 def heartbeat(store: Store, job: int) -> None:
-    """Records that the job's worker is alive now."""
+    """Records that the worker of a running job is alive now."""
     store.execute("UPDATE jobs SET heartbeat = ? WHERE id = ? AND status = 'running'", [now(), job])
 
 
 def progress(store: Store, job: int, fraction: float, message: str) -> None:
-    """Records the progress of a job, from 0 to 1 of the whole chain, and what it is doing."""
+    """Records the progress of a job's entire chain, from 0 to 1, and a message on what the job is doing."""
     store.execute(
         "UPDATE jobs SET progress = ?, message = ?, heartbeat = ? WHERE id = ?", [fraction, message, now(), job]
     )
 
 
 def advance(store: Store, job: int) -> dict | None:
-    """Moves a job to its chain's next step and returns the job; after the last step, ends it and returns None."""
+    """Moves a job to the next step and returns its row, or ends the job and returns None after the last step."""
     with store.write() as db:
         row = get_job(store, job)
         position = row["position"] + 1
@@ -304,19 +303,19 @@ def advance(store: Store, job: int) -> dict | None:
 
 
 def extend(store: Store, job: int, steps: list[dict]) -> None:
-    """Adds steps [{"step", "run", "args"}] to the end of a running job's chain."""
+    """Appends steps [{"step", "run", "args"}] to the chain of a running job."""
     with store.write() as db:
         chain = [*get_job(store, job)["chain"], *steps]
         db.execute("UPDATE jobs SET chain = ? WHERE id = ?", [json.dumps(chain), job])
 
 
 def end(store: Store, job: int, status: str, message: str = "", error: str | None = None) -> None:
-    """Records that work on a job ended early. status: 'paused', 'cancelled', 'interrupted' or 'failed'."""
+    """Records that a job stopped early with the given status: 'paused', 'cancelled', 'interrupted' or 'failed'."""
     with store.write():
         finish(store, get_job(store, job), status, message, error)
 
 
 def defer(store: Store, job: int, message: str) -> bool:
-    """Moves a running job back to the long queue; returns False, changing nothing, if it was asked to stop."""
+    """Moves a running job back to the long queue; returns False, changing nothing, if the job was asked to stop."""
     change = "UPDATE jobs SET status = 'queued', queue = ?, pid = NULL, message = ? WHERE id = ? AND wants = 'run'"
     return store.execute(change, [LONG, message, job]).rowcount == 1

@@ -1,7 +1,7 @@
-"""The steps of jobs by name: the function that executes each, imported only where it is executed.
+"""The steps of jobs by name, with the function that executes each step, imported only when it is executed.
 
-A step reads its run and arguments, reports progress, and calls `should_stop()` often. If that returns True, it saves
-its state, so that it can resume when it is called again, and raises `Stopped`.
+A step reads its run and arguments, reports progress, and calls `should_stop()` often. If this returns True, the step
+saves its state, so that it can resume when it is called again, and raises `Stopped`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def loading(report: Report) -> Callable[[int, int], None]:
 
 @dataclass
 class Work:
-    """The context in which a step is executed. run: its run's id, or '' for none; job: the job's id, if any."""
+    """Context in which a step is executed. `run` is the id of the step's run, or "" without a run."""
 
     store: Store
     run: str
@@ -49,8 +49,7 @@ class Work:
 
 
 class Step(NamedTuple):
-    """A step: its function, as module:name, the message while it runs, and whether it runs in the long queue, one at a
-    time, because others read its results (queue.py)."""
+    """Step of a job: its function as module:name, the message while it runs, and whether it runs in the long queue."""
 
     function: str
     message: str
@@ -76,7 +75,7 @@ STEPS = {
 
 
 def load_step(name: str) -> Callable[[Work], Any]:
-    """Imports the function of a step."""
+    """Imports and returns the function of a step."""
     module, function = STEPS[name].function.split(":")
     loaded: Callable[[Work], Any] = getattr(importlib.import_module(module), function)
     return loaded

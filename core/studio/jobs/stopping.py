@@ -13,27 +13,27 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs.processes import is_alive
 from core.studio.jobs.queue import get_job
 
-SECONDS = 7.0  # time after which a worker is killed; its job can resume from the last checkpoint
+SECONDS = 7.0  # seconds until a worker is killed; the job can resume from the last checkpoint
 GIVEN_UP = 2.0  # further seconds to wait for a worker that cannot be killed, such as another account's
-LOOK = 0.1
+LOOK = 0.1  # seconds between two checks
 
 
 def at_work(store: Store) -> list[dict]:
-    """Lists running and queued jobs, oldest first."""
+    """Returns the running and queued jobs, oldest first."""
     return sorted(jobs.list_jobs(store, "running", "queued"), key=lambda job: job["id"])
 
 
 def pause(store: Store, only: Collection[int] | None = None, seconds: float = SECONDS) -> list[int]:
     """Pauses running and queued jobs (all, or those in `only`) at a checkpoint; returns their ids.
 
-    Workers that have not stopped after `seconds` are killed. `resume` continues the jobs.
+    Workers that do not stop within the given number of seconds are killed. `resume` continues the jobs.
     """
     until, paused = time.monotonic() + seconds, set[int]()
     while active := [job for job in at_work(store) if only is None or job["id"] in only]:
         for job in sorted(
             active, key=lambda job: job["status"] == "running"
         ):  # queued ones first, or a worker would start them
-            with contextlib.suppress(ValueError):  # it has just ended
+            with contextlib.suppress(ValueError):  # the job has just ended
                 if job["wants"] == "run" or job["status"] == "queued":
                     jobs.pause(store, job["id"])
                 paused.add(job["id"])
@@ -47,7 +47,7 @@ def pause(store: Store, only: Collection[int] | None = None, seconds: float = SE
 
 
 def _end_worker(job: dict) -> None:
-    """Kills the worker process of a job and its children, unless it is this process."""
+    """Kills a job's worker process and its children, unless the worker is this process."""
     pid = job["pid"]
     if job["status"] != "running" or pid == os.getpid() or not is_alive(pid, job["pid_start"]):
         return
@@ -59,7 +59,7 @@ def _end_worker(job: dict) -> None:
 
 
 def resume(store: Store, paused: Collection[int]) -> None:
-    """Resumes jobs that `pause` paused and that are still paused."""
+    """Resumes those of the `paused` jobs that are still paused."""
     for job in paused:
         with contextlib.suppress(NotFound):
             if get_job(store, job)["status"] == "paused":
@@ -67,15 +67,15 @@ def resume(store: Store, paused: Collection[int]) -> None:
 
 
 def sentence(store: Store, paused: Collection[int] = ()) -> str:
-    """Returns a message on paused and continuing jobs and how to change that; "" if there are none."""
+    """Returns a message about paused and continuing jobs, with the commands that change them, or "" without jobs."""
     going = [job for job in at_work(store) if job["id"] not in paused]
     sentences = []
     if paused:
         named = ", ".join(str(job) for job in paused)
-        again = "`jobs resume N` goes on with it" if len(paused) == 1 else "`jobs resume N` goes on with each"
+        again = "`jobs resume N` continues it" if len(paused) == 1 else "`jobs resume N` continues job N"
         sentences.append(f"Paused at a checkpoint: {_jobs(len(paused))} {named}; {again}.")
     if going:
-        verb = "goes on" if len(going) == 1 else "go on"
+        verb = "continues" if len(going) == 1 else "continue"
         listed = ", ".join(f"{job['id']} ({job['step']}, {_state(job)})" for job in going)
         sentences.append(f"{_jobs(len(going)).capitalize()} {listed} {verb} without the page; `jobs stop` pauses all.")
     return " ".join(sentences)

@@ -1,4 +1,4 @@
-"""Durations of finished steps on this machine, and of the step that is running."""
+"""Durations of finished steps on this machine, and of the running step."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ LATEST = 12  # number of finished steps used to estimate the machine's speed
 
 
 def share_of(job: dict) -> float:
-    """Returns the progress of a job's current step, from 0 to 1. job: from `get_job`."""
+    """Returns the progress of a job's current step, from 0 to 1, given the job's row from `get_job`."""
     return min(max(job["progress"] * len(job["chain"]) - job["position"], 0.0), 1.0)
 
 
 def begin(store: Store, job: dict) -> int:
-    """Records the start of a job's current step; returns the record's id."""
+    """Records the start of a job's current step; returns the id of the record."""
     with store.write() as db:
         row = {"job": job["id"], "position": job["position"], "began": time.time(), "share": share_of(job)}
         added = db.table("step_times").insert(row).last_rowid
@@ -24,12 +24,12 @@ def begin(store: Store, job: dict) -> int:
 
 
 def done(store: Store, noted: int) -> None:
-    """Records the end of a step. noted: the id that `begin` returned."""
+    """Records the end of the step whose record `begin` returned as `noted`."""
     store.execute("UPDATE step_times SET seconds = ? - began WHERE id = ?", [time.time(), noted])
 
 
 def finished(store: Store, job: int | None = None) -> list[dict]:
-    """Lists the latest steps of one job, or of all, that ran without interruption: {"job", "position", "seconds"}."""
+    """Returns the latest uninterrupted steps of one job, or of all jobs: [{"job", "position", "seconds"}]."""
     where, values = ("AND job = ?", [job]) if job is not None else ("", [])
     return store.query(
         f"SELECT job, position, seconds FROM step_times WHERE seconds IS NOT NULL AND share < 0.01 {where} "
@@ -39,7 +39,7 @@ def finished(store: Store, job: int | None = None) -> list[dict]:
 
 
 def present(store: Store, job: dict) -> tuple[float, float] | None:
-    """Returns (seconds since the start, progress since then) of the current step of a running job, or None."""
+    """Returns the seconds and the progress since the start of a running job's current step, or None if unknown."""
     row = store.one(
         "SELECT began, share FROM step_times WHERE job = ? AND position = ? AND seconds IS NULL ORDER BY id DESC",
         [job["id"], job["position"]],

@@ -1,9 +1,9 @@
-"""The process that executes a queue's jobs: `python -m core.studio.jobs.worker --home DIR --queue long`.
+"""The process that executes the jobs of a queue: `python -m core.studio.jobs.worker --home DIR --queue long`.
 
-It claims queued jobs one after the other and ends when the queue is empty. It runs in its own session, so that closing
-the page, a terminal or the app does not affect it. If it is killed, its job becomes 'interrupted' and can be resumed.
+It claims one queued job after another and ends when the queue is empty. It runs in its own session, so that closing the
+page, a terminal or the app does not affect it. If it is killed, its job becomes 'interrupted' and can be resumed.
 Commands that torchrun starts in several processes execute a job themselves (`execute_here`). The two queues share the
-machine's memory: a job that runs out of it waits for the other one instead of failing.
+machine's memory: a job that runs out of memory waits for the job of the other queue instead of failing.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from core.studio.jobs import steps, times
 from core.studio.jobs.queue import LONG, QUEUES, TRAINS, get_job, others_wait
 from core.studio.jobs.steps import STEPS, Work
 
-HEARTBEAT = 2.0  # seconds
+HEARTBEAT = 2.0  # seconds between two heartbeats of a job
 FLUSH = 1.0  # seconds between two writes of metrics
-LOOK = 0.2  # seconds between two checks for requests
+LOOK = 0.2  # seconds between two checks for requests to pause or cancel
 PATIENCE = 600.0  # seconds for which a worker tries to record an error while the disk is full
-NICE = 3  # lower priority of trainings than of the page and the short queue, for which people wait
+NICE = 3  # niceness added to the worker of the long queue, because people wait for the page and the short queue
 GAVE_WAY = "Continues when other jobs are done"
 _terminated = threading.Event()
-_alone = threading.Event()  # set if this process is only a worker
+_alone = threading.Event()  # set if this process is a worker and nothing else
 
 
 def stop(*_: object) -> None:
@@ -47,11 +47,11 @@ def stop(*_: object) -> None:
 
 
 class HomeGone(SystemExit):
-    """Raised if the home was deleted, so that this process ends without creating it again."""
+    """Raised if the home was deleted, so that this process ends without creating the home again."""
 
 
 def identity(file: Path) -> tuple[int, int] | None:
-    """Identifies a file, such as the home's database, to detect that it was deleted; None if it is missing."""
+    """Returns the device and inode of a file, which change if the file is replaced, or None if the file is missing."""
     try:
         status = os.stat(file)
     except OSError:
@@ -60,7 +60,10 @@ def identity(file: Path) -> tuple[int, int] | None:
 
 
 class Wish:
-    """The `should_stop` of a step: True after a pause, cancel or SIGTERM, or if the job gives way. Raises HomeGone."""
+    """Function `should_stop` of a step: returns True after a request to stop or SIGTERM, or if the job gives way.
+
+    Raises HomeGone if the home was deleted.
+    """
 
     def __init__(self, store: Store, job: int):
         self.store, self.job, self.wants, self.looked = store, job, "run", 0.0
@@ -70,7 +73,7 @@ class Wish:
     def __call__(self) -> bool:
         look = time.monotonic() - self.looked >= LOOK
         if (look or _terminated.is_set()) and identity(self.store.home.db) != self.database:
-            raise HomeGone(f"{self.store.home.path} is gone: this worker ends")
+            raise HomeGone(f"the home {self.store.home.path} was deleted: this worker ends")
         if _terminated.is_set():
             return True
         if look:
@@ -96,11 +99,11 @@ def beating(store: Store, job: int):
 
     def beat():
         while not stop.wait(HEARTBEAT):
-            if identity(store.home.db) != database and _alone.is_set():  # in a step that rarely calls should_stop
+            if identity(store.home.db) != database and _alone.is_set():  # a step may rarely call should_stop
                 if os.getpgrp() == os.getpid():
-                    os.killpg(os.getpid(), signal.SIGKILL)  # and its child processes
+                    os.killpg(os.getpid(), signal.SIGKILL)  # includes child processes
                 os._exit(1)
-            with contextlib.suppress(Exception):  # a busy database must not end the work
+            with contextlib.suppress(Exception):  # a busy database must not end the job
                 jobs.heartbeat(store, job)
         store.close()
 
@@ -114,7 +117,7 @@ def beating(store: Store, job: int):
 
 
 def execute(store: Store, job: dict) -> str:
-    """Executes a claimed job until it ends or is stopped; returns its status."""
+    """Executes a claimed job until it ends or is stopped; returns the final status."""
     from core.engine.progress import Stopped
 
     tried = 0
@@ -148,11 +151,11 @@ def execute(store: Store, job: dict) -> str:
                 )
                 return status
             except Exception as error:
-                with contextlib.suppress(sqlite3.OperationalError):  # the full disk may be that of the database
+                with contextlib.suppress(sqlite3.OperationalError):  # the database may be on the full disk
                     reporter.flush()
                 print(logged.trace_of(error), file=sys.stderr, flush=True)
                 sentence, full = store.home.left_out_of(explain(error)), ran_out(error)
-            if full:  # outside of the handler, as the error keeps the step's memory alive
+            if full:  # outside of the handler, because the error keeps the step's memory alive
                 release()
                 if set_aside(store, job):
                     return "queued"
@@ -165,7 +168,7 @@ def execute(store: Store, job: dict) -> str:
 
 
 def _end_failed(store: Store, job: int, sentence: str) -> None:
-    """Records why a job failed; if the disk is full, as soon as it has space."""
+    """Records why a job failed; if the disk is full, tries again for PATIENCE seconds."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -177,7 +180,7 @@ def _end_failed(store: Store, job: int, sentence: str) -> None:
 
 
 def explain(error: Exception) -> str:
-    """Returns an error message for people. The text of a ValueError is used unchanged."""
+    """Returns an error message for users, which is the text of a ValueError without change."""
     text = str(error).strip()
     if ran_out(error):
         return "Out of memory: choose a smaller batch or image size, or another device"
@@ -189,17 +192,17 @@ def explain(error: Exception) -> str:
 
 
 def run_queue(store: Store, *queues: str) -> int:
-    """Executes the jobs of the queues (default: both, in turn) until they are empty; returns the number of jobs."""
+    """Executes the jobs of the queues (by default both, in turn) until they are empty; returns the number of jobs."""
     return sum(_run_one_queue(store, queue) for queue in queues or QUEUES)
 
 
 def _run_one_queue(store: Store, queue: str) -> int:
-    """Executes the jobs of a queue; at most one worker per queue is active, and one waits."""
+    """Executes the jobs of a queue, in which at most one worker is active and one waits."""
     done, name = 0, "worker" if queue == LONG else f"worker-{queue}"
     with open(store.home.path / f"{name}.lock", "w") as lock, open(store.home.path / f"{name}.next", "w") as second:
         while _waits(store, queue) and not _terminated.is_set():
             if not _lock(lock):
-                # The other worker may take the job or be about to end, so one process waits and checks again.
+                # The active worker may take the job or be about to end, so one process waits and checks again.
                 if not _lock(second):
                     return done
                 time.sleep(0.5)
@@ -208,7 +211,7 @@ def _run_one_queue(store: Store, queue: str) -> int:
             while not _terminated.is_set() and (job := jobs.claim(store, queue)):
                 execute(store, job)
                 done += 1
-            fcntl.flock(lock, fcntl.LOCK_UN)  # then check again: a job may have been queued meanwhile
+            fcntl.flock(lock, fcntl.LOCK_UN)  # then checks again, because a job may have been queued meanwhile
     return done
 
 
@@ -227,7 +230,7 @@ def _lock(file) -> bool:
 def give_way() -> None:
     """Lowers the priority of this process."""
     os.nice(NICE)
-    if os.getsid(0) == os.getpid():  # Linux may weigh sessions, not processes: man 7 sched, autogroup
+    if os.getsid(0) == os.getpid():  # Linux may schedule sessions, not processes: man 7 sched, autogroup
         with contextlib.suppress(OSError):
             Path("/proc/self/autogroup").write_text(str(NICE))
 
@@ -235,7 +238,7 @@ def give_way() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--home", required=True)
-    parser.add_argument("--queue", choices=QUEUES, help="default: both, one after the other")
+    parser.add_argument("--queue", choices=QUEUES, help="queue to execute (default: both, one after the other)")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, stop)
     _alone.set()
@@ -245,11 +248,8 @@ def main() -> int:
     return 0
 
 
-# Recording the reports of a step.
-
-
 class Reporter:
-    """Records a step's reports as metrics, the job's progress and a message for people."""
+    """Records a step's reports as metrics, the job's progress and a message for users."""
 
     def __init__(self, store: Store, job: dict):
         self.store, self.job = store, job
@@ -257,7 +257,7 @@ class Reporter:
         self.doing = STEPS[job["step"]].message
         self.fraction, self.message, self.written = 0.0, f"{self.doing} …", 0.0
         self.shown: str | None = None
-        self.thinned = 0  # the step at which metrics were last thinned
+        self.thinned = 0  # the training step at which metrics were last thinned
 
     def __call__(self, values: dict) -> None:
         step, count = int(values.get("step", 0)), max(int(values.get("steps", 0) or 0), 1)
@@ -284,7 +284,7 @@ class Reporter:
 
 
 def flatten(values: dict) -> list[tuple[str, float]]:
-    """Returns (name, number) pairs of a report's values; lists become name_0, name_1, ..., matrices name_0_0, ..."""
+    """Returns a report's numbers as (name, number) pairs; lists become name_0, name_1, ..., matrices name_0_0, ..."""
     pairs = []
     for name, value in values.items():
         several = value if isinstance(value, (list, tuple)) and len(value) <= 64 else None
@@ -295,7 +295,7 @@ def flatten(values: dict) -> list[tuple[str, float]]:
     return pairs
 
 
-TRIES = 5  # largest number of waits of a step of the long queue
+TRIES = 5  # largest number of times that a step in the long queue waits for memory
 
 
 def ran_out(error: BaseException) -> bool:
@@ -312,17 +312,17 @@ def release() -> None:
 
 
 def set_aside(store: Store, job: dict) -> bool:
-    """Moves a short job to the long queue, to run after the running long job; returns False if none is running."""
+    """Moves a short job to the long queue, to run after the running long job; returns False if there is none."""
     if job["queue"] != jobs.SHORT or (long := jobs.beside(store, jobs.SHORT)) is None:
         return False
     deferred = jobs.defer(store, job["id"], f"Waits for job {long}: not enough memory for both")
     if deferred:
-        jobs.ensure_worker(store)  # that job may have ended just now, and its worker gone
+        jobs.ensure_worker(store)  # the long job and its worker may have ended just now
     return deferred
 
 
 def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> bool:
-    """Waits until the running short job ends, so that a long job can be retried; returns False if none is running."""
+    """Waits until the running short job ends, so that a long job can be retried; returns False if there is none."""
     if job["queue"] != jobs.LONG or (short := jobs.beside(store, jobs.LONG)) is None:
         return False
     if job["step"] in TRAINS:
@@ -330,16 +330,16 @@ def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> b
     done = jobs.get_job(store, job["id"])["progress"]
     jobs.progress(store, job["id"], done, f"Waits for job {short}: not enough memory for both")
     while not should_stop() and jobs.beside(store, jobs.LONG) == short:
-        jobs.reap(store)  # it may have been killed
+        jobs.reap(store)  # the worker of the short job may have been killed
         time.sleep(LOOK)
     return True
 
 
-RESUMABLE = ("interrupted", "failed", "paused", "cancelled")  # statuses of jobs that ended early
+RESUMABLE = ("interrupted", "failed", "paused", "cancelled")  # statuses of jobs that stopped early
 
 
 def unfinished(store: Store, run: str) -> int | None:
-    """Returns the id of the newest job on a run if it can be resumed (see RESUMABLE), else None."""
+    """Returns the id of the newest job on a run if the job can be resumed, or None otherwise."""
     jobs.reap(store)
     for row in store.query("SELECT id, status, chain FROM jobs ORDER BY id DESC"):
         if any(step["run"] == run for step in json.loads(row["chain"])):
@@ -348,14 +348,14 @@ def unfinished(store: Store, run: str) -> int | None:
 
 
 def execute_here(store: Store, job: int) -> dict:
-    """Executes a queued job in this process; returns its row. SIGTERM stops it at a checkpoint.
+    """Executes a queued job in this process; returns the job's row. SIGTERM stops the job at a checkpoint.
 
-    If another job of its queue is running, the job is cancelled and ValueError raised.
+    Raises ValueError, and cancels the job, if another job of the same queue is running.
     """
     claimed = jobs.claim(store, job=job)
     if claimed is None:
         jobs.cancel(store, job)
-        raise ValueError("another training is running in this home: wait for it, or pause it")
+        raise ValueError("another training run is active in this home: wait for it, or pause it")
     before = signal.signal(signal.SIGTERM, stop)
     try:
         execute(store, claimed)

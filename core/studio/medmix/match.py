@@ -1,9 +1,9 @@
 """The job that searches for MedMix settings whose synthetic lesions look like chosen real lesions.
 
-The chosen lesions belong to a study, or were outlined on images dropped on the page, of which only the outline and a
-hash are stored. The search itself is in core/engine/augment/matching.py; its results are in the table `matches`. A
-preset made from it, and trainings with this preset, list the hashes of the images (`MedMixConfig.matched`); like
-training images, these are excluded when a run is evaluated.
+The real lesions are on cases of a study, or were outlined on images dropped on the page, of which only the outline and
+a hash are stored. The search is implemented in core/engine/augment/matching.py, and its results are in the table
+`matches`. A preset made from a search, and training runs with this preset, list the hashes of the images with the
+lesions (`MedMixConfig.matched`). Like training images, these images are excluded when a run is evaluated.
 """
 
 from __future__ import annotations
@@ -20,15 +20,7 @@ import numpy as np
 import torch
 
 from core.engine.augment.config import MedMixConfig
-from core.engine.augment.matching import (
-    ENCODER,
-    NORMALS,
-    SIDE,
-    Lesions,
-    Match,
-    Search,
-    imagenet_features,
-)  # fmt: skip
+from core.engine.augment.matching import ENCODER, NORMALS, SIDE, Lesions, Match, Search, imagenet_features
 from core.engine.files import file_sha256
 from core.engine.progress import Stopped
 from core.engine.tensors import to_batch
@@ -47,21 +39,21 @@ from core.studio.medmix import presets
 from core.studio.medmix.preview import Samples
 from core.studio.runs import marks
 
-MOST = 20  # lesions
+MOST = 20  # maximum number of lesions
 SECONDS = 60.0
 LONGEST = 3600.0
-WRITE = 0.5  # seconds between two states that are kept
-NOTHING_YET = "the search has not tried anything yet: wait a moment"
-LEAST_AREA = 1e-5  # of an outline, as a share of the image
-KEPT = 50  # searches of a study; the oldest make room
+WRITE = 0.5  # seconds between two results that are stored
+NOTHING_YET = "the search has no result yet: wait a moment"
+LEAST_AREA = 1e-5  # minimum area of an outline, as a fraction of the image
+KEPT = 50  # maximum number of searches stored for a study; the oldest are deleted
 
-Outline = tuple[tuple[float, float], ...]  # x and y in parts of the image's width and height
+Outline = tuple[tuple[float, float], ...]  # points (x, y), as fractions of the image's width and height
 
 
 def offered(store: Store, study: str) -> list[dict[str, Any]]:
-    """Lists the lesions of a study that can be matched: [{"case", "name", "kind", "mask"}], by case.
+    """Lists the cases of a study whose lesions can be matched: [{"case", "name", "kind", "mask"}], by case id.
 
-    kind: "reference" for a reference mask, else "readers" for an accepted mask of a reader; one mask per case.
+    kind is "reference" for a reference mask, or "readers" for an accepted mask of a reader; mask is the id of the mask.
     Cases of an open trial or blind session are excluded.
     """
     by_case = {row["case_id"]: ("readers", row["mask"]) for row in marks.accepted(store, study)}
@@ -78,7 +70,7 @@ def offered(store: Store, study: str) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A lesion outlined on a dropped image. drop: token of the upload; sha256: of the file in it."""
+    """A lesion outlined on a dropped image. The image is identified by the upload's token and the file's SHA-256."""
 
     drop: str
     sha256: str
@@ -87,7 +79,10 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request for a search. cases: ids of cases with the lesions; tries: limit instead of seconds, reproducible."""
+    """Request to search for MedMix settings that match the lesions on `cases` and the lesions in `drawn`.
+
+    The search ends after `seconds` or, if `tries` is given, after that number of settings, so that it is reproducible.
+    """
 
     study: str
     cases: tuple[int, ...]
@@ -98,14 +93,14 @@ class Asked:
 
     @classmethod
     def read(cls, text: str) -> Asked:
-        """Restores a request from its JSON."""
+        """Returns the request that was stored as a JSON text."""
         stored = json.loads(text)
         drawn = tuple(Drawn(d["drop"], d["sha256"], tuple(map(tuple, d["outline"]))) for d in stored.get("drawn", []))
         return cls(**{**stored, "cases": tuple(stored["cases"]), "drawn": drawn})
 
     @property
     def count(self) -> int:
-        """The number of lesions."""
+        """The number of lesions to match."""
         return len(self.cases) + len(self.drawn)
 
     def __post_init__(self) -> None:
@@ -116,7 +111,10 @@ class Asked:
 
 
 def begin(store: Store, asked: Asked, start: bool = True) -> dict[str, Any]:
-    """Queues a search; returns {"match", "job"}: ids. Raises ValueError for a case without a lesion to match."""
+    """Queues a search and returns its id and the id of its job: {"match", "job"}.
+
+    Raises ValueError if a case has no lesion that can be matched, or if the study has no normal training image.
+    """
     study_row(store, asked.study)
     can_match = {row["case"] for row in offered(store, asked.study)}
     missing = [case for case in asked.cases if case not in can_match]
@@ -140,11 +138,11 @@ def begin(store: Store, asked: Asked, start: bool = True) -> dict[str, Any]:
 
 
 def get(store: Store, match: str) -> dict[str, Any]:
-    """Returns a search with its request and its result so far: {"id", "study", "created", "asked", "state", "job"}.
+    """Returns a search with its request and its results so far: {"id", "study", "created", "asked", "state", "job"}.
 
-    state: {} at first; then {"config", "preset", "before", "after", "left_out", "tries", "seconds", "done",
-    "history": [[seconds, after]]} and, once it has ended, "left_out_before", "settings", "words" and "note". job:
-    {"id", "status", "error"} of its last job, or None.
+    state: Results with the names of the fields of `Match`, and "done" and "history" ([[seconds, after]]). It is empty
+    before the first result, and some fields are missing until the search has ended.
+    job: Id, status and error of the search's newest job, or None.
     """
     row = store.one("SELECT * FROM matches WHERE id = ?", [match])
     if row is None:
@@ -157,13 +155,13 @@ def get(store: Store, match: str) -> dict[str, Any]:
 
 
 def latest(store: Store, study: str) -> str | None:
-    """Returns the id of the study's newest search, or None."""
+    """Returns the id of the study's newest search, or None if there is no search."""
     row = store.one("SELECT id FROM matches WHERE study = ? ORDER BY created DESC, rowid DESC LIMIT 1", [study])
     return row["id"] if row else None
 
 
 def patch(store: Store, study: str, case: int) -> np.ndarray:
-    """Returns a lesion as the search sees it: uint8 (PATCH, PATCH, 3). Raises NotFound if it is not offered."""
+    """Returns the image patch around a case's lesion, uint8 (PATCH, PATCH, 3). Raises NotFound if there is none."""
     masks = {row["case"]: row["mask"] for row in offered(store, study)}
     if case not in masks:
         raise NotFound(f"case {case} has no lesion that can be matched")
@@ -171,28 +169,28 @@ def patch(store: Store, study: str, case: int) -> np.ndarray:
 
 
 def dropped_file(home: Home, drop: str, name: str) -> Path:
-    """Returns the path of a dropped file. Raises BadDrop if it is not there."""
+    """Returns the path of a dropped file. Raises BadDrop if the file is no longer stored."""
     path = uploads.path_of(home, drop, name)
     if not path.is_file():
-        raise uploads.BadDrop("this file is no longer here; drop it again")
+        raise uploads.BadDrop("this file is no longer stored; drop it again")
     return path
 
 
 def outlined(home: Home, drop: str, name: str, outline: Outline) -> Drawn:
     """Returns a lesion outlined on a dropped image. Raises ValueError if the file is gone or the outline is empty."""
     if len(outline) < 3 or cv2.contourArea(np.clip(np.array(outline, np.float32), 0, 1)) < LEAST_AREA:
-        raise ValueError("the outline encloses nothing: draw it round the lesion")
+        raise ValueError("the outline encloses nothing: draw it around the lesion")
     return Drawn(drop, file_sha256(dropped_file(home, drop, name)), outline)
 
 
 def _filled(outline: Outline, shape: tuple[int, int]) -> np.ndarray:
-    """Fills an outline: uint8 (H, W), 1 inside."""
+    """Returns the mask of an outline, uint8 (H, W), which is 1 inside the outline."""
     points = np.array(outline) * (shape[1], shape[0]) - 0.5
     return cv2.fillPoly(np.zeros(shape, np.uint8), [np.clip(points, -1, max(shape)).round().astype(np.int32)], 1)
 
 
 def _dropped(home: Home, drawn: Drawn) -> Path:
-    """Finds a dropped image by its content. Raises ValueError if it is gone."""
+    """Finds a dropped image by its hash. Raises ValueError if the image is gone."""
     try:
         files = [file for file in uploads.drop_folder(home, drawn.drop).rglob("*") if file.is_file()]
     except uploads.BadDrop:
@@ -200,11 +198,11 @@ def _dropped(home: Home, drawn: Drawn) -> Path:
     for file in files:
         if file_sha256(file) == drawn.sha256:
             return file
-    raise ValueError("an image with an outlined lesion is no longer here: drop it again")
+    raise ValueError("an image with an outlined lesion is no longer stored: drop it again")
 
 
 def matched(work: Work) -> None:
-    """Runs a search, as a job's step. If it was stopped, it resumes from the best result for the remaining seconds."""
+    """Runs a search as a step of a job. A stopped search resumes from its best result, for the remaining seconds."""
     store, match = work.store, work.args["match"]
     before = get(store, match)
     asked, state = before["asked"], before["state"]
@@ -252,7 +250,7 @@ def matched(work: Work) -> None:
 
 
 def _search(store: Store, asked: Asked) -> Search:
-    """Reads the lesions and normal images of a search."""
+    """Prepares a search with its lesions and normal images."""
     mask_of = {row["case"]: row["mask"] for row in offered(store, asked.study)}
     gone = [case for case in asked.cases if case not in mask_of]
     if gone:
@@ -277,19 +275,19 @@ def _lesions(store: Store, study: str, masks: dict[int, int], drawn: tuple[Drawn
     return Lesions.of(
         [*map(shown, rows), *images],
         [*map(decode_mask, pngs), *(_filled(d.outline, i.shape[:2]) for d, i in zip(drawn, images, strict=True))],
-        [*units, *range(len(cases), len(cases) + len(drawn))],  # nothing tells whose a dropped image is
+        [*units, *range(len(cases), len(cases) + len(drawn))],  # the patients of dropped images are unknown
     )
 
 
 def _note(result: Match, asked: Asked) -> str:
-    """Says where a preset comes from, for the list of presets."""
+    """Returns a sentence on the origin of a preset, for the list of presets."""
     count = f"{asked.count} lesion{'s' * (asked.count > 1)}"
     rest = "unknown for other lesions" if result.left_out is None else f"{result.left_out:.2f} on held-out lesions"
     return f"Matched to {count}: distance {result.after:.2f} (preset {result.preset}: {result.before:.2f}), {rest}"
 
 
 def save(store: Store, match: str, name: str, reader: str | None = None) -> dict[str, Any]:
-    """Saves a search's best settings as a preset and returns it. Raises ValueError if none has been tried yet."""
+    """Saves the best settings of a search as a preset and returns it. Raises ValueError if there is no result yet."""
     state = get(store, match)["state"]
     if not state:
         raise ValueError(NOTHING_YET)
@@ -299,7 +297,8 @@ def save(store: Store, match: str, name: str, reader: str | None = None) -> dict
 def as_json(store: Store, match: str, name: str, config: dict[str, Any] | None = None) -> dict[str, Any]:
     """Returns the result of a search for export: the contents of a preset's file, and its origin.
 
-    config: the settings if some were changed after the search. Raises ValueError if none has been tried.
+    config: Settings to export instead of the best settings, if some were changed after the search. Raises ValueError if
+    there is no result yet.
     """
     result = get(store, match)
     state, asked = result["state"], result["asked"]

@@ -1,4 +1,4 @@
-"""Presets of strong augmentations: named, versioned, stored in the database, and exchanged as YAML."""
+"""Presets of strong augmentations, which are named, versioned, stored in the database, and exchanged as YAML files."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _NAME = re.compile(r"[^\W_][\w .+-]{0,59}")
 
 
 class BadPreset(ValueError):
-    """Raised if a preset cannot be saved or read; the message says why."""
+    """Raised if a preset cannot be saved or read; the message gives the reason."""
 
 
 def checked(strong: str, config: dict) -> dict:
-    """Returns the complete configuration of augmentation `strong`. Raises BadConfig if `config` is invalid."""
+    """Returns the complete configuration of the augmentation `strong`. Raises BadConfig if `config` is invalid."""
     return STRONG.get(strong).Config.from_dict(config).to_dict()
 
 
 def built_in() -> list[dict]:
-    """Returns the presets that come with the studio, as version 0."""
+    """Returns the built-in presets, each as version 0."""
     facts = {"version": 0, "strong": "medmix", "built_in": True}
     return [
         {**facts, "name": name, "config": config.to_dict(), "note": MEDMIX_NOTES[name]}
@@ -36,7 +36,7 @@ def built_in() -> list[dict]:
 
 
 def list_presets(store: Store, versions: bool = False) -> list[dict]:
-    """Lists built-in presets, then those of readers by name; only the newest version of each unless `versions`."""
+    """Returns the built-in presets and then the saved presets by name, with all versions or only the newest of each."""
     rows = store.query("SELECT * FROM presets WHERE removed = 0 ORDER BY name COLLATE NOCASE, version DESC")
     saved = [{**row, "config": _whole(row["strong"], json.loads(row["config"])), "built_in": False} for row in rows]
     newest: dict[str, dict] = {}
@@ -51,7 +51,7 @@ def _whole(strong: str, config: dict) -> dict:
 
 
 def get_preset(store: Store, name: str) -> dict:
-    """Returns the newest version of a preset. Raises NotFound, which lists the existing presets."""
+    """Returns the newest version of a preset. Raises NotFound if no preset has this name."""
     listed = {row["name"]: row for row in list_presets(store)}
     if name not in listed:
         raise NotFound(f"unknown preset {name!r}; choose from: {', '.join(listed)}")
@@ -59,12 +59,15 @@ def get_preset(store: Store, name: str) -> dict:
 
 
 def save_preset(store: Store, name: str, strong: str, config: dict, note: str = "", reader: str | None = None) -> dict:
-    """Saves a new preset, or the next version of an existing one unless equal; returns it. Raises BadPreset."""
+    """Saves a preset as a new version, unless its newest version has the same settings, and returns the newest version.
+
+    Raises BadPreset if the name is invalid or built in, and BadConfig if a setting is invalid.
+    """
     name = name.strip()
     if not _NAME.fullmatch(name):
-        raise BadPreset("a preset's name has 1 to 60 letters, digits, spaces or . + - _, a letter or digit first")
+        raise BadPreset("a preset's name has 1 to 60 letters, digits, spaces or . + - _, and no symbol or space first")
     if any(row["name"] == name for row in built_in()):
-        raise BadPreset(f"{name!r} comes with the studio and stays as it is; choose another name")
+        raise BadPreset(f"{name!r} comes with the studio and cannot be changed; choose another name")
     checked_config = json.dumps(checked(strong, config), sort_keys=True)
     with store.write() as db:
         if reader is not None:
@@ -81,9 +84,9 @@ def save_preset(store: Store, name: str, strong: str, config: dict, note: str = 
 
 
 def remove_preset(store: Store, name: str) -> None:
-    """Hides a preset; its rows are kept for runs that use it. Raises BadPreset for a built-in preset."""
+    """Hides a preset but keeps it for the runs that use it. Raises BadPreset if the preset is built in."""
     if get_preset(store, name)["built_in"]:
-        raise BadPreset(f"{name!r} comes with the studio and stays")
+        raise BadPreset(f"{name!r} comes with the studio and cannot be removed")
     store.execute("UPDATE presets SET removed = 1 WHERE name = ?", [name])
 
 
@@ -95,7 +98,7 @@ def to_yaml(preset: dict) -> str:
 
 
 def from_yaml(text: str) -> dict:
-    """Reads and checks a preset's file; returns {"name", "strong", "config", "note"}. Raises BadPreset if invalid."""
+    """Returns the preset in a YAML text: {"name", "strong", "config", "note"}. Raises BadPreset if it is invalid."""
     data = _read_yaml(text)
     if not isinstance(data, dict) or not isinstance(data.get("config"), dict) or "preset" not in data:
         raise BadPreset("a preset's file has the keys preset, strong and config")
@@ -104,16 +107,16 @@ def from_yaml(text: str) -> dict:
     try:
         settings = checked(strong, config)
     except (BadConfig, TypeError) as error:
-        raise BadPreset(f"the preset's settings do not fit: {error}") from None
+        raise BadPreset(f"the preset's settings are invalid: {error}") from None
     return {"name": str(data["preset"]), "strong": strong, "config": settings, "note": str(data.get("note") or "")}
 
 
-LONGEST = 64 * 1024  # characters; a preset has about a thousand
-DEEPEST = 16
+LONGEST = 64 * 1024  # maximum number of characters in a file; a preset has about a thousand
+DEEPEST = 16  # maximum depth of nesting
 
 
 def _read_yaml(text: str) -> Any:
-    """Reads a small YAML document of plain values. Raises BadPreset for anything else."""
+    """Returns the values in a short YAML text. Raises BadPreset if they are not plain values."""
     if len(text) > LONGEST:
         raise BadPreset(f"this file is too long: at most {LONGEST // 1024} KB are read")
     try:
@@ -125,11 +128,11 @@ def _read_yaml(text: str) -> Any:
     except BadPreset:
         raise
     except (ValueError, TypeError, RecursionError):
-        raise BadPreset("this file holds a value that cannot be read") from None
+        raise BadPreset("this file contains a value that cannot be read") from None
 
 
 def _look_through(text: str) -> None:
-    """Raises BadPreset for aliases and for too deep nesting, before any value is built from the text."""
+    """Raises BadPreset for aliases and deep nesting, before any value is built from the text."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):

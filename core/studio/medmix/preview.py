@@ -1,4 +1,4 @@
-"""Pictures for the MedMix and Training tabs: grids of the classes A_0 to A_k, figures of them, and training batches."""
+"""Images for the MedMix and Training tabs: grids of the classes A_0 to A_k, figures of grids, and training batches."""
 
 from __future__ import annotations
 
@@ -38,16 +38,21 @@ from core.studio.runs import records as runs
 from core.studio.runs.marks import donors_of
 
 SIDES = (64, 128, 256, 512)
-POOL = 12  # images of another study that lesions are cut from
+POOL = 12  # number of images of another study, or with annotated lesions, from which lesions are copied
 JPEG = (cv2.IMWRITE_JPEG_QUALITY, 95, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444)
-_TOLERANCE = 0.004  # of an outline, in parts of the image's side
+_TOLERANCE = 0.004  # maximum error of an outline, as a fraction of the image's side length
 
 
 @dataclass(frozen=True)
 class Scene(Config):
-    """Settings of a preview. All random choices depend on `seed`, so that a slider changes only its own setting.
+    """Settings of a preview: a strong augmentation, and the images to which it is applied.
 
-    The samples are training normals of the study, chosen by the seed, or the files of `drop`. weak: show weak views.
+    strong, config: Name and settings of the strong augmentation.
+    seed: Seed of all random choices, so that a slider on the page changes only its own setting.
+    samples, first: Number of images, and index of the first image in the random order of the study's training normals.
+    size: Side length of the images in pixels.
+    weak, weak_config: Whether weak views of the images are drawn, and the settings of these views.
+    drop: Token of an upload whose files are used instead of the study's images, or "".
     """
 
     study: str = ""
@@ -64,12 +69,14 @@ class Scene(Config):
 
 @dataclass
 class Grid:
-    """The drawn classes of a scene: images uint8 (k+1, M, S, S, 3).
+    """Drawn images of a scene, with a row for each class A_0 to A_k and a column for each of M samples.
 
-    outlines[n][m]: polygons around the pasted lesions, as fractions of the side. sources: [{"n", "m", "slot", "box",
-    "donor", "to"}], with boxes (x0, y0, x1, y1) as fractions of the side; donor: a column, or M + index of an image of
-    another study. names: of the samples. seconds: drawing time. aspect: width / height of the original images,
-    which are squeezed to squares as in training; None if they differ.
+    images: Pixels of the images, uint8 `(k+1, M, S, S, 3)`.
+    outlines: Polygons around the pasted lesions, indexed [class][sample], in fractions of the side length.
+    sources: Origins of the pasted lesions: class `n`, sample `m`, number of the lesion in the image (`slot`), boxes
+    (x0, y0, x1, y1) in fractions of the side length that the lesion was copied from (`box`) and pasted to (`to`), and
+    sample that the lesion was copied from (`donor`), or M plus the index of an image of another study.
+    aspect: Width divided by height of the original images, which are drawn as squares, or None if they differ.
     """
 
     images: np.ndarray
@@ -80,10 +87,10 @@ class Grid:
     aspect: float | None = 1.0
 
     def pack(self) -> bytes:
-        """Packs the grid as bytes: length of the JSON (uint32), the JSON, and the mosaic as a JPEG.
+        """Returns the grid as bytes: the length of a JSON text (uint32), this JSON text, and a JPEG of all images.
 
-        A JPEG has a tenth of the bytes of raw pixels, and encoding and decoding it takes a third of the time that a
-        browser takes to read these. 99 % of values differ by at most 5 of 256 levels; saved figures are exact.
+        A browser reads the JPEG faster than raw pixels, which are ten times as large. 99 % of the values in the JPEG
+        differ by at most 5 of 256 levels from the pixels; saved figures are exact.
         """
         rows, cols, side = self.images.shape[:3]
         mosaic = self.images.transpose(0, 2, 1, 3, 4).reshape(rows * side, cols * side, 3)
@@ -98,7 +105,7 @@ class Grid:
 
 @contextlib.contextmanager
 def one_thread():
-    """Limits torch to one thread inside the block, because a second thread does not speed up drawing."""
+    """Context manager that limits torch to one thread, because a second thread does not speed up drawing."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -108,7 +115,7 @@ def one_thread():
 
 
 def cases_of(samples: Samples, scene: Scene, dropped: Path | None = None) -> list[dict]:
-    """Returns a scene's samples: cases of its study, or files in `dropped`. Raises ValueError if there are none."""
+    """Returns the cases of a scene, or the files in the folder `dropped`. Raises ValueError if there are none."""
     if dropped is None:
         return samples.normals(scene.study, scene.seed, scene.first + scene.samples)[scene.first :]
     files = sorted(p for p in dropped.rglob("*") if p.is_file())
@@ -119,16 +126,14 @@ def cases_of(samples: Samples, scene: Scene, dropped: Path | None = None) -> lis
 
 
 def draw_grid(
-    samples: Samples,
-    scene: Scene,
-    dropped: Path | None = None,
-    blind: bool = False,
-    should_stop: Stop = never,
+    samples: Samples, scene: Scene, dropped: Path | None = None, blind: bool = False, should_stop: Stop = never
 ) -> Grid:
     """Draws the classes of a scene.
 
-    blind: whether the study's samples are numbered instead of named, and marked lesions are refused. should_stop:
-    called before each class. Raises ValueError for an invalid setting, and Stopped if `should_stop` returns True.
+    dropped: Folder of the files that are drawn instead of the study's images, or None.
+    blind: Whether the study's images are numbered instead of named, and lesions annotated by readers are refused.
+    should_stop: Function that is called before each class.
+    Raises ValueError if a setting is invalid, and Stopped if `should_stop` returns True.
     """
     cases = cases_of(samples, scene, dropped)
     images, roi = samples.load(cases, scene.size)
@@ -136,7 +141,7 @@ def draw_grid(
     started = time.perf_counter()
     x, inside = to_batch(images, torch.device("cpu")), torch.from_numpy(roi)
     rows, cols, side = strong.k + 1, len(x), scene.size
-    mosaic = np.empty((rows, side, cols, side, 3), np.uint8)  # as it leaves: a class is put into it as it is made
+    mosaic = np.empty((rows, side, cols, side, 3), np.uint8)
     views = WeakViews(WeakConfig.from_dict(scene.weak_config)) if scene.weak else None
     crops = torch.Generator().manual_seed(scene.seed)
     outlines: list[list[list]] = []
@@ -165,9 +170,11 @@ def draw_grid(
 
 
 def strong_of(samples: Samples, scene: Scene, size: int, blind: bool = False):
-    """Builds the scene's augmentation for images of side `size`, with another study's images or marked lesions if used.
+    """Builds the strong augmentation of a scene, with images of another study or annotated lesions if it needs them.
 
-    Raises ValueError for marked lesions if `blind`, or if there are none.
+    size: Side length of the images in pixels.
+    blind: Whether lesions annotated by readers are refused.
+    Raises ValueError if annotated lesions are needed, but are refused or do not exist.
     """
     kind = STRONG.get(scene.strong)
     config = kind.Config.from_dict(scene.config)
@@ -179,7 +186,7 @@ def strong_of(samples: Samples, scene: Scene, size: int, blind: bool = False):
         strong = kind(config)
     if scene.strong == "medmix" and config.from_marks:
         if blind:
-            raise ValueError("you read this study blind: lesions that readers marked are not shown to you")
+            raise ValueError("you read this study blind: lesions annotated by readers are not shown to you")
         strong.marked = MarkedLesions.of(*samples.marked(scene.study, size, POOL), torch.device("cpu"))
     return strong
 
@@ -205,17 +212,14 @@ def _sources(mixed, n: int, side: int) -> list[dict]:
     ]  # fmt: skip
 
 
-# A grid of classes as a figure for a paper or a slide: PNG, or SVG and PDF with outlines as vector graphics.
-
-
 TYPES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"}
-_LOCK = threading.Lock()  # matplotlib's font cache is not made for threads
+_LOCK = threading.Lock()  # matplotlib's font cache is not thread-safe
 
 
 def figure(grid: Grid, kind: str, outlines: bool = True, title: str = "") -> bytes:
-    """Draws a grid as a figure, with images that are 1.2 inches high and have full resolution in SVG and PDF.
+    """Returns a grid as an image file for a paper or a slide, in one of the formats TYPES.
 
-    kind: one of TYPES.
+    The images are 1.2 inches high. SVG and PDF contain them in full resolution, and outlines as vector graphics.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -251,13 +255,10 @@ def figure(grid: Grid, kind: str, outlines: bool = True, title: str = "") -> byt
     return out.getvalue()
 
 
-# The images that a training sees at a step, which depend only on (seed, step).
-
-
 class BatchStrip:
-    """Draws the augmented views in a training's batches as strips of thumbnails.
+    """Draws the augmented views in training batches as strips of thumbnails.
 
-    The trainer of the last run is cached, so that further strips of this run are quick.
+    The trainer of the last run is cached, so that further strips of the same run are drawn quickly.
     """
 
     def __init__(self, store: Store):
@@ -267,7 +268,7 @@ class BatchStrip:
         self._lock = threading.Lock()
 
     def strip(self, run_id: str, step: int, count: int = 8, side: int = 64) -> np.ndarray:
-        """Draws up to `count` views per class of a step's batch, A_0 on top: uint8 ((k+1) side, count side, 3) RGB."""
+        """Returns up to `count` views per class of a step's batch, A_0 on top: uint8 ((k+1) side, count side, 3)."""
         with self._lock, one_thread():
             trainer = self._open(run_id)
             trainer.step = max(0, min(step, trainer.steps - 1))
@@ -289,7 +290,7 @@ class BatchStrip:
         if self._run != run_id or self._trainer is None:
             run = runs.get_run(self._store, run_id)
             if run["kind"] != "pretrain" or not run["config"].get("epochs"):
-                raise ValueError(f"{run_id} is no training, so it has no batches")
+                raise ValueError(f"{run_id} is not a training run, so it has no batches")
             config = PretrainConfig.from_dict(runs.settings_of(run["config"]))
             config = config.replace(**{"encoder.init": "random"})  # the views do not depend on the weights
             arrays = load_arrays(self._store, run["study"], config.size)
@@ -301,11 +302,8 @@ class BatchStrip:
         return self._trainer
 
 
-# Normal images of a study and their regions of interest, decoded once.
-
-
 class Samples:
-    """Loads images and regions of interest, and caches the last `most`. It can be shared between threads."""
+    """Loads images and regions of interest, and caches the last `most` of them; threads can share an instance."""
 
     def __init__(self, store: Store, most: int = 96):
         self.store, self._most = store, most
@@ -313,9 +311,9 @@ class Samples:
         self._lock = threading.Lock()
 
     def normals(self, study: str, seed: int, count: int) -> list[dict]:
-        """Samples `count` training normals by the seed, repeated if there are fewer.
+        """Returns `count` normal training images, drawn at random with `seed` and repeated if the study has fewer.
 
-        Raises ValueError if the study has none.
+        Raises ValueError if the study has no normal training image.
         """
         cases = self.store.query(
             "SELECT id, name, path, frame, scale FROM cases WHERE study = ? AND split = 'train' AND label = 'normal' "
@@ -328,14 +326,14 @@ class Samples:
         return [cases[i % len(cases)] for i in range(count)]
 
     def load(self, cases: list[dict], size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Loads cases: images uint8 (M, S, S, 3) and regions of interest uint8 (M, S, S), 1 inside."""
+        """Loads images, uint8 (M, S, S, 3), and regions of interest, uint8 (M, S, S), of M cases, at side length S."""
         loaded = [self._one(case, size) for case in cases]
         return np.stack([i for i, _, _ in loaded]), np.stack([r for _, r, _ in loaded])
 
     def marked(self, study: str, size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """Loads images uint8 (M, S, S, 3), M <= most, and masks uint8 (M, S, S) of lesions that readers marked.
+        """Loads up to `most` images, uint8 (M, S, S, 3), and masks, uint8 (M, S, S), of lesions annotated by readers.
 
-        Raises ValueError if there are none.
+        Raises ValueError if the study has no accepted masks.
         """
         rows = marks.accepted(self.store, study)[:most]
         if not rows:
@@ -349,7 +347,7 @@ class Samples:
         return images, np.stack([mask_at(marks.lesion_of(row), size) for row in rows])
 
     def aspect(self, cases: list[dict], size: int) -> float | None:
-        """Returns width / height of the images, or None if it differs between them by more than 2 %."""
+        """Returns the width of the images divided by their height, or None if this ratio varies by more than 2 %."""
         loaded = [self._one(case, size)[2] for case in cases]
         return round(float(np.mean(loaded)), 4) if max(loaded) <= 1.02 * min(loaded) else None
 

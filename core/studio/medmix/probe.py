@@ -1,4 +1,4 @@
-"""Measures before a training whether MedMix's classes are too easy, too hard, or unlike real lesions."""
+"""Measures, before a training run, whether MedMix's classes are too easy, too hard, or unlike real lesions."""
 
 from __future__ import annotations
 
@@ -31,27 +31,30 @@ from core.studio.runs import weights
 from core.studio.runs.marks import truth_masks
 
 SIDE, IMAGES, VIEWS = 64, 96, 8
-SEEN = 0.5  # a lesion is still in a view if half of it, as the view enlarges it, is
+SEEN = 0.5  # a view has lost a lesion if it shows less than this fraction of the lesion's pixels
 
 
 @torch.inference_mode()
 def probe(
-    store: Store,
-    scene: Scene,
-    run: str | None = None,
-    lesions_hidden: bool = False,
-    should_stop: Stop = never,
+    store: Store, scene: Scene, run: str | None = None, lesions_hidden: bool = False, should_stop: Stop = never
 ) -> dict:
     """Measures how well a linear probe on an encoder separates the classes of a scene.
 
-    run: a pre-training run, "latest" for the study's newest finished one with files, or None for an untrained encoder
-    (also if there is no latest one). lesions_hidden: whether real lesions are not used, because their cases are still
-    read blind. should_stop: called before each class; Stopped is raised if it returns True.
+    Args:
+        scene: Settings of the images and of their classes.
+        run: Id of a pre-training run, "latest" for the study's newest finished run with files, or None for an untrained
+            encoder, which is also used if there is no latest run.
+        lesions_hidden: Whether real lesions are not used, because their cases are still read blind.
+        should_stop: Function that is called before each class.
 
-    Returns {"accuracy", "chance", "lesion_accuracy", "confusion" (row: true class), "survival", "lost", "near",
-    "words", "seconds", "images", "side", "encoder", "study"}. lesion_accuracy: balanced accuracy of lesions against
-    none; 0.5 is chance. survival: mean share of a lesion's pixels that a weak crop keeps. lost: share of views of A_1
-    and above that keep less than half of them. near: the result of `lesion_similarity`, or None.
+    Returns:
+        The keys "accuracy" and "chance" (accuracy of the probe, and of guessing), "lesion_accuracy" (balanced accuracy
+        for images with and without lesions; 0.5 is chance), "confusion" (rows are true classes), "survival" (mean
+        fraction of a lesion's pixels that a weak crop keeps), "lost" (fraction of crops that keep less than half),
+        "near" (result of `lesion_similarity`, or None), "words", "seconds", "images", "side", "encoder" and "study".
+
+    Raises:
+        Stopped: If `should_stop` returns True.
     """
     started = time.perf_counter()
     if run == "latest":
@@ -82,7 +85,7 @@ def probe(
         if n:
             survivals.append(_survival(weak, mixed.masks, scene.seed + n))
     z, y = np.concatenate(features), np.array(labels)
-    # Views of one image stay on one side, or the probe would know the image and not its class.
+    # All views of an image are in the same fold; otherwise the probe could recognise the image instead of the class.
     folds = GroupKFold(n_splits=min(5, len(x)))
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, C=0.05))
     predicted = cross_val_predict(model, z, y, groups=np.array(groups), cv=folds)
@@ -107,20 +110,20 @@ def probe(
 
 
 def words(figures: dict) -> list[dict]:
-    """Returns sentences that interpret the results of `probe`: [{"kind": "good"|"warn", "text"}]."""
+    """Returns sentences that interpret a result of `probe`: [{"kind", "text"}], where the kind is "good" or "warn"."""
     findings = []
     above = (figures["accuracy"] - figures["chance"]) / (1 - figures["chance"])
     if above > 0.85:
-        findings.append(("warn", "Too easy: even a linear probe separates the classes. Smaller, softer lesions."))
+        findings.append(("warn", "Too easy: even a linear probe separates the classes. Use smaller, softer lesions."))
     elif figures.get("encoder") == "untrained" and figures["lesion_accuracy"] > 0.8:
-        findings.append(("warn", "Too easy: an encoder that has learnt nothing separates lesions from none. Smaller, "
-                             "softer lesions."))  # fmt: skip
+        findings.append(("warn", "Too easy: an untrained encoder separates images with and without lesions. Use "
+                             "smaller, softer lesions."))  # fmt: skip
     elif above < 0.05 and figures.get("encoder") == "untrained":
         findings.append(("warn", "No conclusion: this encoder is untrained, so these numbers cannot show what is hard. "
-                             "Take a first look or train, then measure again."))  # fmt: skip
+                             "Run a first look or train an encoder, then measure again."))  # fmt: skip
     elif above < 0.05:
         findings.append(
-            ("warn", "Hard: a linear probe can hardly separate the classes. It may learn slowly or not at all.")
+            ("warn", "Hard: a linear probe can hardly separate the classes. An encoder may learn slowly or not at all.")
         )
     else:
         findings.append(("good", "Neither too easy nor too hard: these classes can be learnt."))
@@ -132,7 +135,7 @@ def words(figures: dict) -> list[dict]:
             findings.append(("good", f"Weak views keep the lesion: only {figures['lost']:.0%} lose most of it."))
     near = figures["near"]
     if near and (figures.get("encoder") != "untrained" or near["distance"] > OUT_OF_SUPPORT):
-        if near["distance"] > OUT_OF_SUPPORT:  # so glaring that no encoder has to have learnt anything
+        if near["distance"] > OUT_OF_SUPPORT:  # so large that even an untrained encoder is reliable
             times = f"{near['distance']:.0f} times as far from this study's lesions as its normal patches are"
             findings.append(("warn", f"Nothing like a lesion: {times}."))
         elif near["closeness"] < 0.3:
@@ -143,7 +146,7 @@ def words(figures: dict) -> list[dict]:
 
 
 def _survival(weak: WeakViews, masks: torch.Tensor, seed: int) -> np.ndarray:
-    """Returns the share of each lesion mask that weak crops keep, (B VIEWS,); NaN (B,) if masks are whole images."""
+    """Returns the fraction of each lesion mask that weak crops keep, (B VIEWS,), or NaN if masks are whole images."""
     if bool(masks.all()):
         return np.full(len(masks), np.nan)
     side, generator = masks.shape[-1], torch.Generator().manual_seed(seed)
@@ -164,7 +167,7 @@ def _encoder(store: Store, run: str | None):
     if run is None:
         return build_encoder(EncoderConfig()).eval()
     if runs.get_run(store, run)["kind"] != "pretrain":
-        raise ValueError(f"{run} is no encoder's run")
+        raise ValueError(f"{run} is not a pre-training run")
     return load_encoder(runs.run_folder(store, run)).eval()
 
 
@@ -172,27 +175,30 @@ def _features(encoder, images: torch.Tensor) -> np.ndarray:
     return np.concatenate([encoder.backbone(batch).float().numpy() for batch in images.split(32)])
 
 
-# How similar synthetic lesions are to a study's real lesions in the features of an encoder.
-
-
-REAL = 48  # lesions of the study that are looked at
-# Times as far as normal patches: on colonoscopy seven presets lie under 3.5, opaque blocks at 14 and more.
+REAL = 48  # maximum number of real lesions that are compared
+# Limit of "distance" in lesion_similarity: on colonoscopy images, seven presets are below 3.5, opaque blocks above 14.
 OUT_OF_SUPPORT = 5.0
 
 
 def lesion_similarity(
     store: Store, study: str, features: Features, x: torch.Tensor, lesions: Mixed | None
 ) -> dict | None:
-    """Compares patches of a study's real lesions with patches of synthetic ones, before and after these are pasted.
+    """Compares a study's real lesions with synthetic lesions on images of the study, in the features of an encoder.
 
-    features: float (B, 3, S, S) -> (B, D). x: (B, 3, S, S), the normal images. lesions: x with synthetic lesions.
+    A linear classifier is trained on patches of real lesions and normal patches. Returns None if there are fewer than 8
+    real or 8 synthetic lesions.
 
-    Returns {"auroc_real", "auroc_synthetic", "closeness", "distance", "real"}, or None for fewer than 8 real or
-    synthetic lesions. A linear classifier is fitted to patches of real lesions and normal ones; auroc_real and
-    auroc_synthetic are its AUROCs on held-out real lesions and on synthetic lesions, against other normal patches.
-    closeness: auroc_synthetic divided by auroc_real, both minus 0.5, clipped to 0 to 1; it only compares directions.
-    distance: energy distance between synthetic and real lesions, divided by the one between normal patches and real
-    lesions; it is large for glaring lesions, whatever their closeness. real: number of real lesions.
+    Args:
+        features: Function that computes features `(B, D)` of images `(B, 3, S, S)`.
+        x: Normal images, float `(B, 3, S, S)`.
+        lesions: The normal images with synthetic lesions.
+
+    Returns:
+        The keys "auroc_real" and "auroc_synthetic" (AUROC of the classifier for held-out real lesions, and for
+        synthetic lesions, against other normal patches), "closeness" (auroc_synthetic - 0.5 divided by auroc_real -
+        0.5, clipped to 0 to 1), "distance" (energy distance between synthetic and real lesions, divided by the energy
+        distance between normal patches and real lesions; it is large for conspicuous lesions), and "real" (number of
+        real lesions).
     """
     side = x.shape[-1]
     truth = truth_masks(store, study).masks

@@ -1,1 +1,1 @@
-"""Programming interface of the studio: the part of the package `pmsacl_studio` that goes beyond the engine."""
+"""Programming interface of the studio: the part of the package `pmsacl_studio` beyond the engine."""

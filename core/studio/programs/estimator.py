@@ -1,4 +1,4 @@
-"""A detector with scikit-learn's conventions: `fit`, `score_samples`, `decision_function`, `predict`, `score`."""
+"""Detector with the interface of scikit-learn: `fit`, `score_samples`, `decision_function`, `predict` and `score`."""
 
 from __future__ import annotations
 
@@ -23,41 +23,44 @@ from core.engine.registry import DETECTORS
 from core.engine.tensors import pick_device
 from core.engine.training.model import PMSACL
 
-USUAL = 0.05  # what `contamination="auto"` stands for
-PARTS = 5  # of the images; of detectors that take a training, one in so many images is held out once
+USUAL = 0.05  # value of `contamination="auto"`
+PARTS = 5  # default number of folds; detectors that are trained for minutes hold out one of them
 
 
 class AnomalyDetector(OutlierMixin, BaseEstimator):
-    """A detector of abnormal images uint8 (N, S, S, 3), with the methods of scikit-learn's outlier detectors.
+    """Detector of abnormal images with the interface of scikit-learn's outlier detectors.
 
-    It is fitted on normal images only, predicts 1 for normal images and -1 for outliers, and gives larger scores to
-    images that look more normal. About the share `contamination` of unseen normal images is predicted to be outliers:
-    the threshold comes from cross-validation, in which each fold is scored by a detector that was fitted on the other
-    folds; `detector_` is the last of these detectors. Neighbouring images, which often belong together, are mostly in
-    the same fold; use `groups` to keep other images together, such as those of one patient.
+    The detector is fitted on normal images only. It predicts 1 for normal images and -1 for outliers, and gives larger
+    scores to images that look more normal. Cross-validation sets the threshold so that about the fraction
+    `contamination` of unseen normal images is predicted as outliers: each fold is scored by a detector that was fitted
+    on the other folds, and `detector_` is the last of these detectors. Neighbouring images, which often belong
+    together, are mostly in the same fold. Use `groups` to keep other images together, such as the images of one
+    patient.
 
     Args:
-        detector: `padim`, `nearest`, `mahalanobis` or `blend`, which are fitted in seconds; or `igd`, `lesion-head`,
-            `blend-head`, `combined`, `ensemble`, `panda`, `cutpaste`, `ms-ssim-ae`, `dae`, `f-anogan`, `ocgan` or
-            `adgan`, which are trained for minutes or longer; some need more than 16 images in each fold.
-        arch: The network whose features are used: `efficientnet-lite0`, `resnet18`, or another model name of timm.
-        init: Its weights: `auto` (installed ImageNet weights; a network without any is replaced by efficientnet-lite0,
-            with a warning), `imagenet` (downloaded if they are not installed), `random`, a file, or a folder that
-            `PMSACL.save` wrote, with the `arch` that it was trained with.
-        encoder: A trained `PMSACL` or an encoder, in place of arch and init. It is copied and not changed.
-        contamination: Share of unseen normal images that may be flagged, above 0 and up to 0.5; `auto` is 0.05.
-        settings: Settings that differ from the detector's defaults, such as {"channels": 50} for `padim`. The error for
-            an unknown name lists all names.
-        device: `auto` (CUDA if there is any), `cpu` or `cuda:0`.
-        cv: Number of folds, 2 or more. None: 5; detectors that take minutes are fitted once, with one fold held out.
-        random_state: Seed of the detector's random numbers: an integer, a RandomState, or None.
+        detector: Name of the detector. `padim`, `nearest`, `mahalanobis` and `blend` are fitted in seconds. `igd`,
+            `lesion-head`, `blend-head`, `combined`, `ensemble`, `panda`, `cutpaste`, `ms-ssim-ae`, `dae`, `f-anogan`,
+            `ocgan` and `adgan` are trained for minutes or longer; some of them need more than 16 images to train on.
+        arch: Network that computes the features: `efficientnet-lite0`, `resnet18`, or another model name of timm.
+        init: Weights of the network: `auto` (installed ImageNet weights; a network without installed weights is
+            replaced by efficientnet-lite0, with a warning), `imagenet` (downloaded unless installed), `random`, a file
+            of weights, or a folder that `PMSACL.save` wrote, with the `arch` that was trained.
+        encoder: Trained `PMSACL` or encoder to use instead of `arch` and `init`. The detector works on a copy.
+        contamination: Fraction of unseen normal images that may be flagged, above 0 and up to 0.5. `auto` is 0.05.
+        settings: Settings that differ from the detector's defaults, such as {"channels": 50} for `padim`. The error
+            message for an unknown name lists all names.
+        device: Device to compute on: `auto` (CUDA if available, else the CPU), `cpu`, or a CUDA device such as
+            `cuda:0`.
+        cv: Number of folds, 2 or more. None stands for 5 folds; detectors that are trained for minutes are then fitted
+            only once, with one of the 5 folds held out.
+        random_state: Seed of the detector's random numbers: an integer, a RandomState, or None for a random seed.
 
     Attributes:
         detector_: The fitted detector, a torch module.
-        offset_: The value of `score_samples` below which an image is an outlier.
-        left_out_scores_: float64 (N,), the score of each training image while it was held out; NaN for images that
-            were never held out.
-        n_features_in_: Number of values in an image, S * S * 3.
+        offset_: Value of `score_samples` below which an image is predicted as an outlier.
+        left_out_scores_: float64 `(N,)`, score of each training image while that image was held out, or NaN for an
+            image that was never held out.
+        n_features_in_: Number of values in an image, `S * S * 3`.
 
     Example:
         >>> import numpy as np
@@ -93,22 +96,22 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         """Fits the detector to normal images and sets the threshold by cross-validation.
 
         Args:
-            X: Normal images uint8 (N, S, S, 3).
-            y: Ignored; accepted for compatibility with scikit-learn.
-            groups: (N,), the number or name of each image's group, such as its patient. Images of a group are held out
-                together.
+            X: Normal images, uint8 `(N, S, S, 3)`.
+            y: Ignored. Accepted for compatibility with scikit-learn.
+            groups: `(N,)`, number or name of the group of each image, such as its patient. Images of one group are held
+                out together. None treats each image as a group of its own.
 
         Returns:
-            The detector itself.
+            The fitted detector itself.
 
         Raises:
-            ValueError: If X has another shape or type, if it holds too few images or groups for cross-validation, or
-                if an argument is invalid.
+            ValueError: If X has another shape or type, if X holds too few images or groups for cross-validation, or if
+                an argument is invalid.
         """
         X = self._images(X)
         share = USUAL if isinstance(self.contamination, str) and self.contamination == "auto" else self.contamination
         if isinstance(share, (str, bool)) or not 0 < share <= 0.5:
-            raise ValueError(f"contamination is above 0 and up to 0.5, or 'auto', not {self.contamination!r}")
+            raise ValueError(f"contamination must be above 0 and at most 0.5, or 'auto', not {self.contamination!r}")
         kind, device = DETECTORS.get(self.detector), pick_device(self.device)
         folds = self._folds(len(X), groups, issubclass(kind, (MapDetector, Blend)))
         config = kind.preset().replace(**{**self._seed(kind.preset()), **(self.settings or {})})
@@ -117,7 +120,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         elif isinstance(self.encoder, (PMSACL, Encoder)):
             encoder = copy.deepcopy(self.encoder.encoder if isinstance(self.encoder, PMSACL) else self.encoder)
         else:
-            raise ValueError(f"encoder is a trained PMSACL, or None, not {type(self.encoder).__name__}")
+            raise ValueError(f"encoder must be a trained PMSACL, an Encoder or None, not {type(self.encoder).__name__}")
         encoder.to(device)
         scores = np.full(len(X), np.nan)
         with remembering():
@@ -128,7 +131,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         self.detector_, self.left_out_scores_ = fitted, scores
         self.n_features_in_ = int(np.prod(X.shape[1:]))
         scored = np.isfinite(scores)
-        # Of n held-out images, a new one is below the j-th with probability j / (n + 1); groups are weighed alike.
+        # A new image scores below the j-th lowest of n held-out scores with probability j / (n + 1).
         self.offset_ = float(np.quantile(scores[scored], share, method="weibull"))
         if groups is not None:
             limit = by_patients(-scores[scored], np.asarray(groups)[scored], share).threshold
@@ -136,39 +139,40 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return self
 
     def score_samples(self, X: np.ndarray) -> np.ndarray:
-        """Returns the scores, float64 (N,), of images uint8 (N, S, S, 3); larger is more normal."""
+        """Returns the normality score, float64 `(N,)`, of images uint8 `(N, S, S, 3)`; larger is more normal."""
         check_is_fitted(self, "detector_")
         return self._scores(self.detector_, self._images(X))
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
-        """Returns `score_samples(X) - offset_`: float64 (N,), 0 or more for normal images, below 0 for outliers."""
+        """Returns `score_samples(X) - offset_`, float64 `(N,)`: 0 or more for normal images, below 0 for outliers."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Classifies images uint8 (N, S, S, 3); returns int (N,), 1 for normal images and -1 for outliers."""
+        """Classifies images uint8 `(N, S, S, 3)`; returns int `(N,)`, 1 for normal images and -1 for outliers."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def score(self, X: np.ndarray, y: np.ndarray) -> float:
         """Returns the AUROC, 0 to 1, with which the scores separate normal images from outliers.
 
         Args:
-            X: Images uint8 (N, S, S, 3).
-            y: (N,), 1 for normal images and -1 for outliers; both must occur.
+            X: Images, uint8 `(N, S, S, 3)`.
+            y: Labels, `(N,)`: 1 for normal images and -1 for outliers. Both values must occur.
 
         Raises:
-            ValueError: If y has another shape or other values, or holds only one class.
+            ValueError: If y has another shape, contains other values, or contains only one class.
         """
         truth = np.asarray(y)
         if truth.shape != np.shape(X)[:1] or not np.isin(truth, (-1, 1)).all():
-            raise ValueError(f"y is 1 (normal) or -1 (outlier) for each of the {len(X)} images, not {_words(truth)}")
+            raise ValueError(f"y must hold 1 (normal) or -1 (outlier) for each of {len(X)} images, not {_words(truth)}")
         if len(np.unique(truth)) < 2:
-            raise ValueError("y must hold normal images (1) and outliers (-1), for the AUROC compares the two")
+            raise ValueError("y must contain normal images (1) and outliers (-1), because the AUROC compares both")
         return float(roc_auc_score(truth, self.score_samples(X)))
 
     def heat_maps(self, X: np.ndarray) -> np.ndarray:
-        """Returns the heat maps, float32 (N, h, w), of images uint8 (N, S, S, 3); larger is more abnormal.
+        """Computes heat maps of images uint8 `(N, S, S, 3)`; larger values are more abnormal.
 
-        h and w are the size of the detector's grid, which is coarser than the images; resize a map to overlay it.
+        Returns float32 `(N, h, w)` on the detector's grid, which is coarser than the images. Resize a map to overlay
+        it.
         """
         check_is_fitted(self, "detector_")
         maps: np.ndarray = self.detector_.predict(self._images(X)).maps
@@ -182,24 +186,24 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return {"seed": int(check_random_state(self.random_state).randint(2**31 - 1))}
 
     def _folds(self, count: int, groups: np.ndarray | None, quick: bool) -> np.ndarray:
-        """Returns the fold in which each image is held out, (N,); -1 for never."""
-        group_of = np.arange(count)  # numbers of groups, in the order in which they first occur
+        """Returns the number of the fold in which each image is held out, (N,), or -1 if it is never held out."""
+        group_of = np.arange(count)  # groups are numbered in the order of their first image
         if groups is not None:
             if np.shape(groups) != (count,):
-                raise ValueError(f"groups names one group for each of the {count} images, not {_words(groups)}")
+                raise ValueError(f"groups must hold one group for each of the {count} images, not {_words(groups)}")
             _, first, group_of = np.unique(np.asarray(groups), return_index=True, return_inverse=True)
             group_of = np.argsort(np.argsort(first))[group_of]
         several = int(group_of.max()) + 1
         if self.cv is not None and (isinstance(self.cv, bool) or not isinstance(self.cv, (int, np.integer))):
-            raise ValueError(f"cv is a whole number of parts or None, not {self.cv!r}")
+            raise ValueError(f"cv must be a whole number of folds or None, not {self.cv!r}")
         cv = PARTS if self.cv is None else self.cv
-        fold_of = group_of * min(several, cv * cv) // several % max(cv, 1)  # runs of neighbours, taken in turns
+        fold_of = group_of * min(several, cv * cv) // several % max(cv, 1)  # blocks of neighbours, in turn
         if self.cv is None and not quick:
             fold_of = np.where(fold_of == PARTS - 1, 0, -1)
         if len(np.unique(fold_of)) < 2:
             raise ValueError(
-                f"some images must be held out and others learnt from: cv is 2 or more, not {self.cv}, and X holds two "
-                f"groups or more, not {several}"
+                f"cross-validation needs at least two folds and two groups: cv is {self.cv} and X has {several} groups "
+                "(images, if no groups are given)"
             )
         return fold_of
 
@@ -211,12 +215,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     def _images(X: np.ndarray) -> np.ndarray:
         X = np.asarray(X)
         if X.dtype != np.uint8 or X.ndim != 4 or X.shape[3] != 3 or X.shape[1] != X.shape[2] or not len(X):
-            raise ValueError(f"X is images uint8 (N, S, S, 3), not {_words(X)}")
+            raise ValueError(f"X must be images uint8 (N, S, S, 3), not {_words(X)}")
         return X
 
 
 def _words(values: Any) -> str:
-    """Describes an array: its type, its shape, and a few values of a short line of them."""
+    """Describes an array by its type, its shape and, for a one-dimensional array, some of its values."""
     array = np.asarray(values)
     short = array.ndim == 1 and array.dtype.kind in "biufU"
     return f"{array.dtype} {array.shape}" + f" with {', '.join(map(str, np.unique(array)[:4]))}" * short

@@ -1,4 +1,4 @@
-"""The studio as one object for programs: imports studies, trains encoders, fits detectors, scores images."""
+"""Programming interface of the studio: imports studies, trains encoders, fits detectors and scores images."""
 
 from __future__ import annotations
 
@@ -38,15 +38,18 @@ Images: TypeAlias = "np.ndarray | str | os.PathLike[str] | Sequence[looks.Image]
 
 
 class Studio:
-    """Gives programs access to a home: the folder of studies, runs and reviews that the web page shows as well.
+    """Programming interface of a home, the data folder that the web page shows as well.
 
-    A method returns when its work is done and its results are stored in the home. An unknown id raises a ValueError.
-    Scores are computed inside an image's region of interest, which excludes black borders, black insets and burned-in
-    text. A percentile is the share of held-out normals with a lower score, 0 to 100.
+    A home contains studies, runs and reviews. Each method returns when its work is done and its results are stored in
+    the home. An unknown id raises a ValueError. Scores are computed inside an image's region of interest, which
+    excludes black borders, black insets and burned-in text. A percentile is the percentage of held-out normal images
+    with a lower score, 0 to 100.
 
     Args:
-        home: The folder, created if it is missing; None for $PMSACL_HOME, else the platform's folder for user data.
-        device: `auto` (CUDA if there is any), `cpu` or `cuda:0`.
+        home: Data folder, which is created if it is missing. None stands for $PMSACL_HOME or, if that is not set, the
+            platform's folder for user data.
+        device: Device to compute on: `auto` (CUDA if available, else the CPU), `cpu`, or a CUDA device such as
+            `cuda:0`.
 
     Example:
         >>> from pmsacl_studio import Studio, draw_case
@@ -64,11 +67,11 @@ class Studio:
     """
 
     def __init__(self, home: str | os.PathLike[str] | None = None, device: str = "auto") -> None:
-        pick_device(device)  # raises ValueError if there is no such device
+        pick_device(device)  # raises ValueError if the device is not available
         self.store, self.device = opening.open(Home.at(home)), device
 
     def close(self) -> None:
-        """Closes the connection to the database; the next call of a method opens it again."""
+        """Closes the connection to the database. The next call of a method opens a new connection."""
         self.store.close()
 
     def __enter__(self) -> Self:
@@ -78,16 +81,20 @@ class Studio:
         self.close()
 
     def studies(self) -> pd.DataFrame:
-        """Returns a table of the studies: id, name, created, and the numbers of cases and masks."""
+        """Returns a table of all studies: id, name, created, and the numbers of cases and masks."""
         columns = ["id", "name", "created", "cases", "masks"]
         return pd.DataFrame([{c: row[c] for c in columns} for row in list_studies(self.store)], columns=columns)
 
     def runs(self, study: str | None = None) -> pd.DataFrame:
         """Returns a table of the runs of one study, or of all studies.
 
-        Columns: id, study, kind (`pretrain` of an encoder, `fit` of a detector), method (what is trained or fitted),
-        name, status (`done` once it can be used; else `new`, `queued`, `running`, `stopped`, `interrupted`, `failed` or
-        `collapsed`), created, seconds.
+        Args:
+            study: Id of the study, or None for all studies.
+
+        Returns:
+            A table with the columns id, study, kind (`pretrain` for an encoder, `fit` for a detector), method (name of
+            the objective or detector), name, status (`done` if the run can be used, else `new`, `queued`, `running`,
+            `stopped`, `interrupted`, `failed` or `collapsed`), created and seconds.
         """
         columns = ["id", "study", "kind", "method", "name", "status", "created", "seconds"]
         rows = runs.list_runs(self.store, None if study is None else show_study(self.store, study)["id"])
@@ -106,21 +113,23 @@ class Studio:
 
         Args:
             name: Unique name of the study.
-            folder: The folder, or a table (CSV) with a column `path` and, where known, `split` (train, test), `label`
-                (normal, abnormal), `mask` and `patient`.
-            copy: Whether images are copied into the home; else they stay where they are and must remain there.
-            layout: How the folder is read: `plain` (train/normal, test/normal, test/abnormal, test/mask), `mvtec`
-                (train/good, test/good, test/KIND, ground_truth/KIND), `loco`, `visa` or `bmad` (as these data sets
-                come), `classes` (a folder of normal images and others), `flat` (all images are normal) or `table`.
-                None: detected automatically.
-            patients: Regular expression whose first group (or whole match), in a file's name, is the patient. None: the
-                patient of a DICOM header; other files have none. Images of one patient are held out together.
-            answers: The labels of folders whose names do not show them: {folder: "normal", "abnormal", or "out" for
-                images that are not imported}.
+            folder: Folder of images, or a CSV table with the column `path` and the optional columns `split` (train or
+                test), `label` (normal or abnormal), `mask` and `patient`.
+            copy: Whether images are copied into the home. Otherwise they are read from the folder and must remain
+                there.
+            layout: Structure of the folder: `plain` (train/normal, test/normal, test/abnormal, test/mask), `mvtec`
+                (train/good, test/good, test/KIND, ground_truth/KIND), `loco`, `visa` or `bmad` (the structures of these
+                data sets), `classes` (a folder of normal images and other folders), `flat` (all images are normal) or
+                `table`. None detects the structure automatically.
+            patients: Regular expression that finds the patient in a file name, by its first group or else its whole
+                match. None takes the patient from the DICOM header; other files have no patient. Images of one patient
+                are held out together.
+            answers: Labels of folders whose names do not show them, {folder: label}. A label is "normal", "abnormal",
+                or "out" for images that are not imported.
 
         Raises:
-            ValueError: If the name is in use, nothing can be read, or it is not clear which images are normal (the
-                message lists the folders that `answers` must contain).
+            ValueError: If the name is in use, if no image can be read, or if it is unclear which images are normal. In
+                the last case the message lists the folders that `answers` must contain.
         """
         report = import_study(
             self.store, name, folder, copy, layout=layout, patients=patients, answers=answers, by="program"
@@ -135,32 +144,31 @@ class Studio:
         abnormal: bool | Sequence[bool] | np.ndarray = (),
         masks: Sequence[np.ndarray | None] | np.ndarray = (),
     ) -> str:
-        """Imports images as a new study; returns the study's id. They are written as PNG into the home.
+        """Imports images as a new study and writes them as PNG files into the home; returns the study's id.
 
         Args:
             name: Unique name of the study.
-            normal: Images to learn from, of which a quarter are held out to set thresholds; one or many: arrays uint8
-                (H, W, 3) or (H, W), files, or a folder.
-            test: Images to score, in the same forms.
-            abnormal: Whether each test image is abnormal. If it is omitted, images with a lesion in their mask are
-                abnormal, and the labels of the others are unknown.
-            masks: The lesion mask (H, W) of each test image, in which any value but 0 is lesion, or None for an image
-                without one; omitted if no image has a mask. A mask that is 0 everywhere counts as None.
+            normal: Normal images for training, of which a quarter are held out to set thresholds: one or more arrays,
+                uint8 `(H, W, 3)` or `(H, W)`, one or more files, or a folder.
+            test: Test images, in the same forms.
+            abnormal: Whether each test image is abnormal. If omitted, images whose mask contains a lesion are abnormal,
+                and the labels of the other images are unknown.
+            masks: Lesion mask `(H, W)` of each test image, in which all values except 0 are lesion, or None for an
+                image without a mask. A mask that is 0 everywhere counts as None. May be omitted if no image has a mask.
 
         Raises:
-            ValueError: If an image is invalid, lengths differ, the name is in use, or a mask has another size, covers
-                its whole image, or marks a lesion in an image that `abnormal` calls normal.
+            ValueError: If an image is invalid, if the lengths differ, if the name is in use, or if a mask has another
+                size, covers its whole image, or shows a lesion in an image that `abnormal` calls normal.
         """
         normals, judged = looks.listed(normal, "normal", 1), looks.listed(test, "test")
         truth, outlines = np.atleast_1d(np.asarray(abnormal)), list(masks)
         for key, values in (("abnormal", truth), ("masks", outlines)):
             if len(values) not in (0, len(judged)):
-                raise ValueError(f"{key} holds one value for each of the {len(judged)} test images, not {len(values)}")
+                raise ValueError(f"{key} must hold one value per test image: {len(judged)}, not {len(values)}")
         if len(truth) and not np.isin(truth, (0, 1)).all():
-            raise ValueError(f"abnormal is True or False for each test image, not {truth.dtype} {truth.shape}")
-        pictures = [
-            looks.opened(image) for image in (*normals, *judged)
-        ]  # all of them before the first file is written
+            raise ValueError(f"abnormal must hold True or False for each test image, not {truth.dtype} {truth.shape}")
+        # All images are opened before the first file is written, so that an invalid image leaves nothing behind.
+        pictures = [looks.opened(image) for image in (*normals, *judged)]
         sizes = [picture.shape[:2] for picture in pictures[len(normals) :]]
         lesions = [_lesion(i, mask, sizes[i]) for i, mask in enumerate(outlines)] or [None] * len(judged)
         kinds = ["abnormal" if lesion is not None else "unknown" for lesion in lesions]
@@ -168,11 +176,11 @@ class Studio:
             kinds = ["abnormal" if is_abnormal else "normal" for is_abnormal in truth]
         for i, (kind, lesion) in enumerate(zip(kinds, lesions, strict=True)):
             if kind == "normal" and lesion is not None:
-                raise ValueError(f"masks[{i}] marks a lesion, but abnormal[{i}] says that the image is normal")
+                raise ValueError(f"masks[{i}] contains a lesion, but abnormal[{i}] calls the image normal")
         folder = self.store.home.files / slug(name)
         with locked(folder):
             demand_free_name(self.store, folder.name)
-            shutil.rmtree(folder, ignore_errors=True)  # what an import that was killed left
+            shutil.rmtree(folder, ignore_errors=True)  # the remains of an import that was killed
             for i, image in enumerate(pictures[: len(normals)]):
                 _write(folder / "train/normal" / f"{i:06d}.png", image)
             for i, image in enumerate(pictures[len(normals) :]):
@@ -182,21 +190,21 @@ class Studio:
             return import_study(self.store, name, folder, by="program").study
 
     def pretrain(self, study: str, preset: str = PRETRAIN_DEFAULT, name: str | None = None, **settings: Any) -> str:
-        """Pre-trains an encoder on a study's normal images; returns the run's id once it is done.
+        """Pre-trains an encoder on a study's normal images; returns the run's id when pre-training has finished.
 
         Args:
             study: Id of the study.
-            preset: `sphere` (PMSACL from ImageNet weights, minutes on a CPU), `imagenet` (an earlier recipe of the same
-                length), `quick` (from random weights, 64 pixels), `paper` (as published: days on a CPU), `from-random`
-                (`paper` without ImageNet weights), `as-printed` (the paper's text to the letter, which collapses), or a
-                comparator as published: `published-droc`, `published-csi`, `published-ccd`.
-            name: Name of the run on the page.
-            settings: Settings that differ from the preset, such as `steps=100`; names with a dot need a dictionary:
-                `**{"encoder.arch": "resnet18", "medmix.k": 2}`. The error for an unknown name lists all names.
+            preset: Name of the settings: `sphere` (PMSACL from ImageNet weights, minutes on a CPU), `imagenet` (an
+                earlier recipe of the same length), `quick` (from random weights, 64 pixels), `paper` (as published,
+                days on a CPU), `from-random` (`paper` without ImageNet weights), `as-printed` (exactly the paper's
+                text, which collapses), or a published comparator: `published-droc`, `published-csi` or `published-ccd`.
+            name: Name of the run on the page, or None for a default name.
+            settings: Settings that differ from the preset, such as `steps=100`. Names with a dot need a dictionary:
+                `**{"encoder.arch": "resnet18", "medmix.k": 2}`. The error message for an unknown name lists all names.
 
         Raises:
-            ValueError: If the preset or a setting is unknown, or a value is invalid.
-            RuntimeError: If the training fails.
+            ValueError: If the preset or a setting is unknown, or if a value is invalid.
+            RuntimeError: If pre-training fails.
         """
         if preset not in PRETRAIN_PRESETS:
             raise ValueError(f"unknown preset {preset!r}; choose from: {', '.join(PRETRAIN_PRESETS)}")
@@ -204,21 +212,18 @@ class Studio:
         return self._worked(run, pipeline.chain(pretrain=run, device=self.device))
 
     def pretrained(self, study: str, arch: str = "efficientnet-lite0", size: int = 224, init: str = "auto") -> str:
-        """Creates a run whose encoder is not trained on the study; detectors can be fitted on it.
+        """Creates a run with an encoder that is not trained on the study; returns the run's id.
 
         Args:
             study: Id of the study.
-            arch: `efficientnet-lite0`, `resnet18`, or another model name of timm.
-            size: Side in pixels to which images are resized for detectors, 16 or more.
-            init: `auto` (installed ImageNet weights; a network without any is replaced by efficientnet-lite0, with a
-                warning), `imagenet`, `random` (for trying things out), a file of weights, or a folder that
-                `PMSACL.save` wrote, with its `arch`.
-
-        Returns:
-            The run's id.
+            arch: Network of the encoder: `efficientnet-lite0`, `resnet18`, or another model name of timm.
+            size: Side length in pixels to which images are resized for detectors, 16 or more.
+            init: Weights of the network: `auto` (installed ImageNet weights; a network without installed weights is
+                replaced by efficientnet-lite0, with a warning), `imagenet`, `random` (for tests), a file of weights, or
+                a folder that `PMSACL.save` wrote, with the `arch` that was trained.
 
         Raises:
-            ValueError: If the network is unknown, or the size is out of range.
+            ValueError: If the network is unknown, or if the size is out of range.
             RuntimeError: If the weights are not available.
         """
         run = pipeline.create_untrained(self.store, study, size, init=init, arch=arch)
@@ -232,23 +237,24 @@ class Studio:
         name: str | None = None,
         **settings: Any,
     ) -> str:
-        """Fits a detector to a study's normal images, on the features of an encoder.
+        """Fits a detector to a study's normal images on the features of an encoder; returns the id of the new run.
+
+        Call `score` with this id to set the thresholds.
 
         Args:
-            encoder: Id of a run that `pretrain` or `pretrained` returned; its study is used.
-            detector: `blend-head` (the page's default after a training), `blend` (the page's first look), `padim`,
-                `igd`, `mahalanobis`, `nearest`, `lesion-head`, `ensemble`, `combined`, or a comparator of the paper:
-                `adgan`, `cutpaste`, `dae`, `f-anogan`, `ms-ssim-ae`, `ocgan`, `panda`.
-            preset: The preset of the detector's settings, such as `paper` or `quick` for `padim`; None for its default.
-            name: Name of the run on the page.
-            settings: Settings that differ from the preset, such as `channels=50` for `padim`. The error for an unknown
-                name lists all names.
-
-        Returns:
-            The run's id. `score` then sets its thresholds.
+            encoder: Id of a run that `pretrain` or `pretrained` returned. The detector is fitted to the study of this
+                run.
+            detector: Name of the detector: `blend-head` (the page's default after pre-training), `blend` (the page's
+                first look), `padim`, `igd`, `mahalanobis`, `nearest`, `lesion-head`, `ensemble`, `combined`, or a
+                comparator of the paper: `adgan`, `cutpaste`, `dae`, `f-anogan`, `ms-ssim-ae`, `ocgan` or `panda`.
+            preset: Preset of the detector's settings, such as `paper` or `quick` for `padim`, or None for the default
+                preset.
+            name: Name of the run on the page, or None for a default name.
+            settings: Settings that differ from the preset, such as `channels=50` for `padim`. The error message for an
+                unknown name lists all names.
 
         Raises:
-            ValueError: If the detector, preset or a setting is unknown.
+            ValueError: If the detector, the preset or a setting is unknown.
             RuntimeError: If the fit fails.
         """
         config = DETECTORS.get(detector).preset(preset).replace(**settings)
@@ -256,23 +262,25 @@ class Studio:
         return self._worked(run, pipeline.chain(fits=[run], score=False, evaluate=False, device=self.device))
 
     def score(self, run: str, images: Images | None = None) -> pd.DataFrame:
-        """Scores cases or images with a fitted detector; returns a table with a row for each.
+        """Scores a study or other images with a fitted detector; returns a table with one row per image.
 
-        Columns: score, larger is more abnormal; threshold, the score above which the run's operating point flags an
-        image; percentile; flagged. All but the score are missing until the study was scored. Rows of cases have case,
-        name, split (`holdout`, `test`) and label (`normal`, `abnormal`, `unknown`) as well, rows of files have file.
+        The table has the columns score (larger is more abnormal), threshold (score above which the image is flagged),
+        percentile and flagged. Until the study has been scored, the score is the only one of these columns. Rows of a
+        study also have case, name, split (`holdout` or `test`) and label (`normal`, `abnormal` or `unknown`). Rows of
+        files also have file.
 
         Args:
-            run: Id of the fit.
-            images: One image or many, which are not stored: arrays uint8 (H, W, 3) or (H, W) of any size, files, or a
-                folder. None: the study's held-out and test cases, which the page then shows too.
+            run: Id of the run that fitted the detector.
+            images: Images to score, which are not stored: one or more arrays, uint8 `(H, W, 3)` or `(H, W)`, one or
+                more files, or a folder. None scores the study's held-out and test cases, which the page then shows as
+                well.
 
         Raises:
-            ValueError: If the run is not a finished fit, or an image cannot be read.
+            ValueError: If the run is not a finished fit of a detector, or if an image cannot be read.
         """
         row = runs.get_run(self.store, run)
         if row["kind"] != "fit" or row["status"] != "done":
-            raise ValueError(f"{run} is no finished fit, but a {row['kind']} that is {row['status']}")
+            raise ValueError(f"{run} is not a finished fit of a detector (kind {row['kind']}, status {row['status']})")
         if images is not None:
             listed_images = looks.listed(images)
             frame = looks.scored(self.store, run, [scores["roi"] for _, scores in self._looked(run, listed_images)])
@@ -289,9 +297,10 @@ class Studio:
         return frame
 
     def heat_maps(self, run: str, images: Images) -> np.ndarray:
-        """Returns the heat maps, float32 (N, h, w) on the detector's grid, of images in the forms that `score` takes.
+        """Computes heat maps, float32 `(N, h, w)` on the detector's grid, of images in the forms that `score` accepts.
 
-        Larger is more abnormal. Raises ValueError if the run is not a finished fit, or an image cannot be read.
+        Larger values are more abnormal. Raises ValueError if the run is not a finished fit of a detector, or if an
+        image cannot be read.
         """
         return np.concatenate([maps for maps, _ in self._looked(run, looks.listed(images, least=1))])
 
@@ -299,124 +308,124 @@ class Studio:
         return looks.looked(self.store, load_detector(self.store, run, self.device), run, images)
 
     def operating_point(self, run: str) -> dict[str, Any]:
-        """Returns the operating point of a fit: {"threshold", "source", "words"}.
+        """Returns the operating point of a scored detector: {"threshold", "source", "words"}.
 
-        threshold: the score above which images are flagged. source: `default` (the 95th percentile of the held-out
-        normals), `dragged` (a chosen score), `limit` (false alarms are limited) or `readers` (fitted to readers'
-        decisions). words: the source in words. Raises ValueError if the run has not been scored.
+        The threshold is the score above which images are flagged. The source is `default` (the 95th percentile of the
+        held-out normal images), `dragged` (a chosen score), `limit` (false alarms are limited) or `readers` (fitted to
+        readers' decisions). The words describe the source. Raises ValueError if the run has not been scored.
         """
         runs.get_run(self.store, run)  # raises NotFound
         point = operating.in_effect(self.store, run)[run]
         level = operating.level_of(self.store, run, point)
         if level is None:
-            raise ValueError(f"{run} has no thresholds yet: score({run!r}) sets them by the held-out normals")
+            raise ValueError(f"{run} has no threshold yet: call score({run!r}) first")
         return {"threshold": level, "source": point.source, "words": point.words}
 
     def flag_above(self, run: str, threshold: float | None, reader: str = "program") -> None:
-        """Moves the operating point of a scored fit: images that score above it are flagged.
+        """Changes the threshold of a scored detector: images with a higher score are flagged.
 
-        All lists, metrics and exports use it, and the audit trail records it.
+        All worklists, metrics and exports use the threshold. The audit trail records the change.
 
         Args:
-            run: Id of the fit.
-            threshold: A score; None resets it to the 95th percentile of the held-out normals.
-            reader: Name that the audit trail records.
+            run: Id of the run that fitted the detector.
+            threshold: The new threshold, or None for the default, the 95th percentile of the held-out normal images.
+            reader: Name of the person who is recorded in the audit trail.
 
         Raises:
-            ValueError: If the threshold is not finite, or the run has not been scored.
+            ValueError: If the threshold is not finite, or if the run has not been scored.
         """
-        self.operating_point(run)  # raises ValueError if there is none
+        self.operating_point(run)  # raises ValueError if the run has not been scored
         if threshold is not None and not np.isfinite(threshold):
-            raise ValueError(f"threshold is a finite score, or None for the usual one, not {threshold}")
+            raise ValueError(f"threshold must be a finite score, or None for the default, not {threshold}")
         study = runs.get_run(self.store, run)["study"]
         source = "default" if threshold is None else "dragged"
         operating.choose(self.store, study, run, source, threshold, reader, labels=threshold is not None)
 
     def export_run(self, run: str, out: str | os.PathLike[str]) -> dict[str, Any]:
-        """Exports a finished fit to a folder from which `Screen` can score images anywhere; returns the model's card.
+        """Exports a fitted detector to a folder from which `Screen` can score images; returns the model's card.
 
-        Raises ValueError if the folder is not empty, or the run is not a finished fit.
+        Raises ValueError if the folder is not empty, or if the run is not a finished fit of a detector.
         """
         return exported.export_run(self.store, run, Path(out))
 
     def import_model(self, folder: str | os.PathLike[str], study: str, name: str | None = None) -> str:
-        """Imports a folder that `export_run` wrote into a study; returns the id of the new fit.
+        """Imports an exported model folder into a study; returns the id of the detector's new run.
 
-        Raises ValueError if the folder is not an exported model, or its weights were changed.
+        Raises ValueError if the folder does not hold an exported model, or if the model's weights were changed.
         """
         return exported.import_model(self.store, Path(folder), study, name)["fit"]
 
     def evaluate(self, run: str, roi: bool = True, bootstrap: int = 1000) -> dict[str, Any]:
-        """Evaluates a scored fit on the study's test images whose label is known.
+        """Evaluates a scored detector on the study's test images whose label is known.
 
         Args:
-            run: Id of the fit.
+            run: Id of the run that fitted the detector.
             roi: Whether only pixels inside the region of interest count.
-            bootstrap: Number of bootstrap resamples for the intervals; 0 for no intervals.
+            bootstrap: Number of bootstrap resamples for the confidence intervals, or 0 for no intervals.
 
         Returns:
-            `auroc`, `ap`, `sensitivity`, `specificity`, `accuracy`, `pixel_auroc`, `dice`, `iou` and `pro`, 0 to 1 or
-            None if unknown, each with its 95 % interval (low, high) under its name and `_ci`; `threshold`, `n_normal`,
-            `n_abnormal`, `n_localised` (images with a mask), and more. Sensitivity, specificity and accuracy are at the
-            threshold from the held-out normals; Dice and IoU measure the outlines that the page draws.
+            A dictionary with `auroc`, `ap`, `sensitivity`, `specificity`, `accuracy`, `pixel_auroc`, `dice`, `iou` and
+            `pro`, each 0 to 1 or None if unknown. The key of a 95 % confidence interval (low, high) ends in `_ci`, such
+            as `auroc_ci`. Further keys are `threshold`, `n_normal`, `n_abnormal` and `n_localised` (number of images
+            with a mask). Sensitivity, specificity and accuracy refer to the threshold from the held-out normal images.
+            Dice and IoU refer to the outlines that the page draws.
 
         Raises:
-            ValueError: If the run has not been scored, or the test images with a label are not both normal and
-                abnormal.
+            ValueError: If the run has not been scored, or if no normal or no abnormal test image is labelled.
         """
         if bootstrap < 0:
-            raise ValueError(f"bootstrap is a number of resamples, 0 or more, not {bootstrap}")
+            raise ValueError(f"bootstrap must be a number of resamples, 0 or more, not {bootstrap}")
         return results.evaluate_run(self.store, run, roi, "held-out", bootstrap=bootstrap)
 
     def learn(self, run: str, reader: str | None = None, **settings: Any) -> str:
-        """Fits a detector that is based on a scored fit and learns from lesions that readers marked.
+        """Fits a new detector that is based on a scored detector and also learns from lesion masks drawn by readers.
 
-        Only masks of cases that their reader decided to be abnormal are used: call `mark` and `decide`, or do the same
-        on the page. With four patients or more, the encoder is then fine-tuned, which takes some minutes more on a CPU.
+        A mask is used only if the reader who drew it decided that the case is abnormal: call `mark` and `decide`, or
+        use the page. If masks of at least four patients are available, the encoder is fine-tuned as well, which takes
+        minutes on a CPU.
 
         Args:
-            run: Id of a fit that was scored and has not itself learnt from marks.
-            reader: Reader whose masks are used; None for all readers.
-            settings: Settings that differ from the defaults, such as `tune=0`, which does not fine-tune the encoder.
-                The error for an unknown name lists all names.
+            run: Id of the run of a scored detector that has not itself learned from masks.
+            reader: Name of the reader whose masks are used, or None for all readers.
+            settings: Settings that differ from the defaults, such as `tune=0` for no fine-tuning. The error message for
+                an unknown name lists all names.
 
         Returns:
-            The id of the new fit, which is scored: the fine-tuned one if it is better. The page compares it with the
-            old one on unseen test images.
+            The id of the new run, which has been scored. The run has the fine-tuned encoder if fine-tuning improved the
+            result. The page compares the new detector with the old one on unseen test images.
 
         Raises:
-            ValueError: If no mask can be used yet, or the run is not a fit as described above.
+            ValueError: If no mask can be used yet, or if the run is unsuitable.
             RuntimeError: If the fit fails.
         """
         learning = learnt.learn(self.store, run, reader, self.device, start=False, **settings)
         return jobs.runs_of(self._executed(learning["job"]), "score")[-1]
 
     def worklist(self, study: str, run: str | None = None, reader: str = "reader", **asked: Any) -> pd.DataFrame:
-        """Returns the worklist of a study as a reader of the page sees it, most urgent first.
+        """Returns the worklist of a study, as the page shows it to a reader, most urgent case first.
 
         Args:
             study: Id of the study.
-            run: Id of the fit whose scores order the list. None: the fit that the page shows first, if the study has
-                been scored.
+            run: Id of the run whose scores order the list, or None for the run that the page shows first, if one has
+                scored the study.
             reader: Name of the reader whose decisions are shown.
-            asked: `sort` (`percentile`, `score`, `name`, `added`, `reviewed`, `decision`, `disagreement`, or `teaches`
-                for the cases from which a detector would learn most); `descending` (True); `splits` (a tuple of `test`,
-                `holdout`, `train`; default `test`); and filters: `flagged` and `has_mask` (True or False), `decision`
-                (`unread`, `read`, `normal`, `abnormal`, `unsure`, `against` what was flagged, `differs` from another
-                reader's), `mine` (True: assigned to the reader), `label` (`normal`, `abnormal`, `unknown`), `tag`,
-                `text` (in the name).
+            asked: Sort order and filters. `sort` is `percentile`, `score`, `name`, `added`, `reviewed`, `decision`,
+                `disagreement`, or `teaches` (most informative annotation first); `descending` is True by default.
+                `splits` is a tuple of `test` (the default), `holdout` and `train`. The filters are `flagged` and
+                `has_mask` (True or False), `decision` (`unread`, `read`, `normal`, `abnormal`, `unsure`, `against` the
+                flag, or `differs` from another reader's decision), `mine` (True for cases assigned to the reader),
+                `label` (`normal`, `abnormal` or `unknown`), `tag`, and `text` (part of the name).
 
         Returns:
-            A row per case, in the list's order: case, name, decision (the reader's; missing if unread), score,
-            percentile, flagged (missing without a scored fit), disagreement (0 to 1), tags, kinds (of findings).
+            A table with one row per case and the columns case, name, decision (missing if the reader has not decided),
+            score, percentile, flagged (missing without scores), disagreement (0 to 1), tags, and kinds (of findings).
 
         Raises:
-            ValueError: If an argument in `asked` is unknown.
+            ValueError: If a name in `asked` is unknown.
         """
         if unknown := set(asked) - {field.name for field in fields(Query)}:
-            raise ValueError(
-                f"a worklist has no {', '.join(sorted(unknown))}; it has: {', '.join(f.name for f in fields(Query))}"
-            )
+            names = ", ".join(field.name for field in fields(Query))
+            raise ValueError(f"unknown worklist option {', '.join(sorted(unknown))}; choose from: {names}")
         if run is None:
             run = next((row["id"] for row in scored_runs(self.store, show_study(self.store, study)["id"])), None)
         columns = {"id": "case"} | {
@@ -429,49 +438,48 @@ class Studio:
                 rows += page["rows"]
                 after = page["cursor"]
                 if not after:
-                    return (
-                        pd.DataFrame(rows, columns=list(columns)).rename(columns=columns).astype({"flagged": "boolean"})
-                    )
+                    frame = pd.DataFrame(rows, columns=list(columns)).rename(columns=columns)
+                    return frame.astype({"flagged": "boolean"})
 
     def decide(self, case: int, decision: str, reader: str, comment: str = "", run: str | None = None) -> None:
-        """Stores a reader's decision on a case, and writes it to the audit trail.
+        """Stores a reader's decision on a case and records it in the audit trail.
 
         Args:
-            case: Number of the case, as `worklist` and `score` list it.
+            case: Id of the case, as in the tables of `worklist` and `score`.
             decision: `normal`, `abnormal` or `unsure`.
             reader: Name of the reader.
-            comment: The reader's comment.
-            run: Id of the fit whose heat map the reader saw, if any.
+            comment: Comment of the reader.
+            run: Id of the run whose heat map the reader saw, or None.
 
         Raises:
-            ValueError: If the decision is not one of the three, the reader's name is empty, or the case is unknown.
+            ValueError: If the decision is not one of the three, if the reader's name is empty, or if the case is
+                unknown.
         """
         case, reader = operator.index(case), _reader(reader)
         with context.writing(self.store, reader, case_id=case, run=run, single_user=True) as request:
             decide(request, decision, comment=comment)
 
     def mark(self, case: int, mask: np.ndarray, reader: str, note: str = "") -> None:
-        """Stores a reader's lesion mask of a case, as the newest version; earlier ones are kept.
-
-        `learn` only uses masks of cases that their reader decided to be abnormal.
+        """Stores a reader's lesion mask of a case as the newest version and keeps the earlier versions.
 
         Args:
-            case: Number of the case.
-            mask: (H, W), the size of the image; any value but 0 is lesion, and 0 everywhere means no lesion.
+            case: Id of the case.
+            mask: `(H, W)`, the size of the image. All values except 0 are lesion; 0 everywhere means no lesion.
             reader: Name of the reader.
-            note: The reader's note.
+            note: Note of the reader.
 
         Raises:
-            ValueError: If the mask has another size, the reader's name is empty, or the case is unknown.
+            ValueError: If the mask has another size, if the reader's name is empty, or if the case is unknown.
         """
         case, reader = operator.index(case), _reader(reader)
         with context.writing(self.store, reader, case_id=case, single_user=True) as request:
             lesion_masks.save(request, np.asarray(mask) != 0, note=note)
 
     def decisions(self, study: str) -> pd.DataFrame:
-        """Returns a table of the current decisions: the last one of each reader on each case in each stage.
+        """Returns a table of the current decisions: the last decision of each reader on each case in each stage.
 
-        Columns: case, name, reader, stage (`first`, `second` or `adjudication`), decision, comment, created, run.
+        The columns are case, name, reader, stage (`first`, `second` or `adjudication`), decision, comment, created and
+        run.
         """
         query = (
             "SELECT v.case_id AS 'case', c.name, v.reader, v.stage, v.decision, v.comment, v.created, v.run "
@@ -482,12 +490,12 @@ class Studio:
         return pd.DataFrame(self.store.query(query, [study]), columns=columns)
 
     def _worked(self, run: str, steps: list[dict[str, Any]]) -> str:
-        """Executes a job's steps in this process; returns the run's id. Raises RuntimeError with the job's error."""
+        """Executes a job's steps in this process; returns the id `run`. Raises RuntimeError if the job fails."""
         self._executed(jobs.submit(self.store, steps, start=False))
         return run
 
     def _executed(self, job: int) -> dict[str, Any]:
-        """Executes a job in this process; returns its row. Raises RuntimeError with the job's error."""
+        """Executes a job in this process; returns its row. Raises RuntimeError if the job fails."""
         row = worker.execute_here(self.store, job)
         if row["status"] != "done":
             raise RuntimeError(f"{row['run']}: {row['error'] or row['message'] or row['status']}")
@@ -500,18 +508,18 @@ def _write(file: Path, image: np.ndarray) -> None:
 
 
 def _lesion(i: int, mask: Any, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Returns where a mask is not 0, bool (H, W); None if it is 0 everywhere. Raises ValueError if it is invalid."""
+    """Returns the pixels of a mask that are not 0, bool (H, W), or None without any. Raises ValueError if invalid."""
     if mask is None:
         return None
     if np.shape(mask) != shape:
-        raise ValueError(f"masks[{i}] is {np.shape(mask)}, its image {shape}: they must agree")
+        raise ValueError(f"masks[{i}] has the shape {np.shape(mask)}, but must have the shape of its image, {shape}")
     lesion: np.ndarray = np.asarray(mask) != 0
     if lesion.all():
-        raise ValueError(f"masks[{i}] covers the whole image; a lesion's mask is 0 everywhere else")
+        raise ValueError(f"masks[{i}] covers the whole image: set the pixels outside the lesion to 0")
     return lesion if lesion.any() else None
 
 
 def _reader(name: str) -> str:
     if not isinstance(name, str) or not name.strip():
-        raise ValueError(f"reader is the name of a reader, not {name!r}")
+        raise ValueError(f"reader must be the name of a reader, not {name!r}")
     return name

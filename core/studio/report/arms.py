@@ -1,6 +1,6 @@
-"""The rows of the report's tables: an encoder and a detector with changed options, run as on the page.
+"""Rows of the report's tables: each is an encoder and a detector with changed options, run as on the page.
 
-Runs are identified by names that contain all their settings, so that finished ones are reused.
+Runs are named after all their settings, so that finished runs are found and reused.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from core.studio.runs.sides import SIZE, side_for
 
 @dataclass(frozen=True)
 class Arm(Config):
-    """A row of a table.
+    """A row of a table: an encoder, a detector, and changes to their presets.
 
-    encoder: an objective, or `untrained`, which only uses `encoder.arch` and `encoder.init` of `pretrain`. Arms with
-    the same encoder settings and seed share an encoder. preset, fit_preset: presets of encoder and detector. pretrain,
-    fit: changes to these presets, with dotted keys. sized: whether the encoder uses the experiment's image side
-    (--size) instead of the preset's. fit_size: image side of the detector, 0 for the encoder's. closer: whether the
-    detector uses larger images if the study has few and large ones (runs.sides).
+    encoder: Objective that the encoder is trained with, or `untrained`. Arms with the same settings share an encoder.
+    preset, fit_preset: Names of the presets of the encoder and of the detector.
+    pretrain, fit: Changes to these presets, with dotted keys; an untrained encoder only uses `encoder.arch` and
+    `encoder.init`.
+    sized: Whether the encoder uses the image side length of the report (--size) instead of the preset's.
+    fit_size: Image side length of the detector in pixels, or 0 for the encoder's side length.
+    closer: Whether the detector uses larger images if the study has few and large images (runs.sides).
     """
 
     label: str
@@ -45,7 +47,7 @@ class Arm(Config):
     fit: dict = field(default_factory=dict)
 
     def start(self) -> Config:
-        """Returns the detector's preset `fit_preset`, or its defaults without one, before the changes in `fit`."""
+        """Returns the detector's preset `fit_preset`, or its default settings if it has no such preset."""
         kind = DETECTORS.get(self.detector)
         return kind.presets.get(self.fit_preset) or kind.Config()
 
@@ -53,9 +55,10 @@ class Arm(Config):
 def fitted(
     store: Store, study: str, arm: Arm, seed: int, *, size: int, device: str = "auto", should_stop: Stop = never
 ) -> str:
-    """Fits and scores an arm's detector, reusing finished runs; returns the id of the fit.
+    """Fits and scores the detector of an arm, reusing finished runs, and returns the id of the fit.
 
-    size: image side in pixels (`Arm.sized`). Raises Stopped if `should_stop` returns True; a later call resumes.
+    size: Image side length of the report in pixels, see `Arm.sized`.
+    Raises Stopped if `should_stop` returns True; a later call resumes the run.
     """
     arm = _at_side(store, study, arm)
     return _fit(store, _encoder(store, study, arm, seed, size, device, should_stop), arm, seed, device, should_stop)
@@ -66,7 +69,7 @@ def _digest(values: dict) -> str:
 
 
 def _short(value: str) -> str:
-    """Returns a value for a run's name; paths are reduced to the file name, because all readers see it."""
+    """Returns a value for a run's name. A path is reduced to its file name, because all readers see run names."""
     return f"{Path(value).name} {_digest({'file': value})}" if Path(value).is_absolute() else value
 
 
@@ -79,7 +82,7 @@ def _named(store: Store, study: str, name: str) -> list[dict]:
 
 
 def _trained(store: Store, study: str, arm: Arm, seed: int, name: str, config: PretrainConfig | None) -> dict | None:
-    """Returns the run of an arm's encoder, even if options were added after it was named; None without one."""
+    """Returns the run of an arm's encoder, even if options were added after it was named, or None if there is none."""
     earlier = _named(store, study, name)
     if not earlier and config:
         like = _named(store, study, f"experiment {arm.encoder} % seed {seed}")
@@ -98,7 +101,7 @@ def _at_side(store: Store, study: str, arm: Arm) -> Arm:
 
 
 def _encoder_of(arm: Arm, seed: int, size: int) -> tuple[str, PretrainConfig | None]:
-    """Returns the name of the run of an arm's encoder, and its training configuration or None."""
+    """Returns the name of the run of an arm's encoder, and its configuration, or None for an untrained encoder."""
     if arm.encoder == UNTRAINED:
         changes = " ".join(_short(value) for value in arm.pretrain.values())
         return f"experiment untrained {changes} {size} px seed {seed}".replace("  ", " "), None
@@ -118,7 +121,7 @@ def _fit_of(arm: Arm, encoder: str, seed: int) -> tuple[str, Config]:
 
 
 def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[dict | None, dict | None]:
-    """Returns the existing runs of an arm's encoder and detector, None for a missing one; starts no run."""
+    """Returns the existing runs of an arm's encoder and detector, or None for each missing run. Starts no run."""
     arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)
     encoder = _trained(store, study, arm, seed, name, config)
@@ -129,8 +132,8 @@ def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[d
 def work_of(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> dict[str, list[tuple[str, dict]]]:
     """Returns the remaining steps of an arm: {"encoder": [(step, run)], "fit": [(step, run)]}.
 
-    A run is given by its row, or by the study, method, name and config of a future run. Arms with the same encoder have
-    the same `name` for it.
+    A run is the row of an existing run, or the study, method, name and configuration of a future run. Arms that share
+    an encoder have the same `name` for its run.
     """
     arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)
@@ -145,7 +148,7 @@ def work_of(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> dict
 
 
 def is_scored(run: dict) -> bool:
-    """Returns whether a detector's run is fitted and has scored its study."""
+    """Returns whether a detector's run is finished and has scored its study."""
     return run["status"] == "done" and "threshold" in run["summary"]
 
 

@@ -1,4 +1,4 @@
-"""The settings, the folder, the job and the state of a report: the cells of its tables with their results and runs."""
+"""Settings, folder, job and state of a report. The state lists the cells of its tables with their results and runs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from core.studio.training.estimate import Estimate, usual
 def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict[str, Any]:
     """Returns the state of the report with these settings (a result of `settings`), without running anything.
 
+    roi: Whether values are those inside the region of interest.
+
     Returns:
-        tables: [{"name", "title", "heads", "rows"}]; a row has its label, the values (inside the region of interest if
-        `roi`) and the paper's numbers by metric, the runs of each seed (fit and encoder, or None), mean seconds, and
-        its error in the last report. done, wanted: numbers of finished and of all cells. files, made: formats and time
-        of the last report. job: the newest job. beside: the published data set, and whether it is the study's.
+        The keys "tables" (name, title, heads and rows of each table), "done" and "wanted" (number of finished cells,
+        and of all cells), "files" and "made" (formats and time of the last report), "job" (newest job), "beside"
+        (published data set, and whether it is the study's own) and "network". Rows contain results, published numbers
+        and run ids.
     """
     dataset, is_own = beside(study)
     protocol, last = settings["protocol"], _last(store, study)
@@ -56,12 +58,12 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
 
 
 def missing(store: Store, study: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the number of cells that the report with these settings still lacks, and an estimate of their time.
+    """Returns how many cells the report with these settings lacks, and an estimate of the time that they will take.
 
-    A cell is expected to take the mean time of its row or, in a row without results, the usual time at this machine's
-    speed, in which an encoder that several cells share counts once.
+    A cell is the result of a row with one seed. It is expected to take the mean time of its row. In a row without
+    results, it takes the usual time at the speed of this machine, and an encoder that several cells share counts once.
 
-    Returns {"cells", "seconds", "rows": {table: {label: seconds}} for rows with missing cells}.
+    Returns {"cells", "seconds", "rows"}, where rows has the seconds of incomplete rows by table and label.
     """
     slower, encoders = Estimate(store).slower, set[str]()
     cells, costs = 0, dict[str, dict[str, float]]()
@@ -89,7 +91,7 @@ def _about(table: Table) -> dict[str, Any]:
 
 
 def _row(line: Line, cells: dict[int, Cell | None], failed: str) -> dict[str, Any]:
-    """Describes a row for the page. failed: why the last report lacks it; only shown if there are no results."""
+    """Returns a row for the page. `failed` is the reason why the last report lacks the row, if there are no results."""
     seeds = [
         {"seed": seed, "fit": cell.fit if cell else None, "encoder": cell.encoder if cell else None}
         for seed, cell in cells.items()
@@ -113,7 +115,7 @@ def _last(store: Store, study: str) -> dict[str, Any]:
     return json.loads(file.read_text()) if file.is_file() else {}
 
 
-SIZES = {"quick": 64, "paper": 256}  # side of the images, in pixels
+SIZES = {"quick": 64, "paper": 256}  # image side length in pixels, by budget
 
 
 def settings(
@@ -131,22 +133,22 @@ def settings(
     protocol: str = "paper",
     **others: Any,
 ) -> dict[str, Any]:
-    """Checks the settings of a report and returns them as the arguments of its step.
+    """Checks the settings of a report and returns them as the arguments of the report's step.
 
     Args:
-        store: The store.
         study: Name of the study.
-        tables: Names of tables, None for all. rows: labels of rows, None for all.
-        seeds: Number of seeds, from `first_seed` on.
+        tables, rows: Names of the tables, and labels of the rows, or None for all.
+        seeds: Number of seeds, starting from `first_seed`.
         budget: One of `tables.BUDGETS`.
-        network: Name of the network, None for the budget's. weights: `imagenet` or a file, None for its default.
-        size: Image side in pixels, None for the budget's.
-        protocol: How thresholds are chosen, `paper` or `held-out`.
-        **others: The data set of the published numbers, the device, and the number of bootstrap samples.
+        network: Name of the network, or None for the default of the budget.
+        weights: `imagenet` or a weights file, or None for the default of the network.
+        size: Image side length in pixels, or None for the default of the budget.
+        protocol: Source of the thresholds, `paper` or `held-out`.
+        **others: Data set of the published numbers, device, number of bootstrap samples, and folder.
 
     Raises:
-        NotFound: For an unknown study.
-        ValueError: For an unknown table, row, budget or network, or if the weights file does not exist.
+        NotFound: If the study is unknown.
+        ValueError: If a table, row, budget or network is unknown, or if the weights file does not exist.
     """
     names = tables or list(TABLES)
     tables_of(names, budget, rows)
@@ -163,32 +165,35 @@ def settings(
 
 
 def folder(store: Store, study: str) -> Path:
-    """Returns the folder where a study's report is written by default."""
+    """Returns the default folder of a study's report."""
     return store.home.path / "reports" / study
 
 
 def submit(store: Store, asked: dict[str, Any]) -> int:
-    """Queues a report with these `settings`; returns the job's id. Raises ValueError while another one is queued."""
+    """Queues a report with the settings `asked` and returns the job's id.
+
+    Raises ValueError if the study's last report is unfinished.
+    """
     steps = [{"step": "report", "run": "", "args": asked}]
 
     def alone() -> list[dict[str, Any]]:
         before = job_of(store, asked["study"])
         if before and before["status"] in NOT_ENDED:
-            raise ValueError(f"a report on this study is {before['status']} already: wait for it, or stop it")
+            raise ValueError(f"the report on this study is already {before['status']}: wait for it, or stop it")
         return steps
 
     return int(jobs.once(store, steps, alone)["id"])
 
 
 def job_of(store: Store, study: str) -> dict[str, Any] | None:
-    """Returns the newest job of a study's report, ended or not, or None."""
+    """Returns the newest job of a study's report, which may have ended, or None if there is no job."""
     report_jobs = (job for job in jobs.list_jobs(store) if job["step"] == "report" and job["args"]["study"] == study)
     return max(report_jobs, key=lambda job: job["id"], default=None)
 
 
 def report_step(work: Work) -> None:
-    """Makes the report as a step of a job, whose arguments are a result of `settings`."""
-    from core.studio.report.report import make_report  # matplotlib, which no other step needs
+    """Makes a report as a step of a job, whose arguments are a result of `settings`."""
+    from core.studio.report.report import make_report  # loads matplotlib, which few other steps need
 
     make_report(work.store, work.args, work.report, work.should_stop)
-    work.report({"message": f"Written: {', '.join(FILES.values())}"})  # all readers see it: no path
+    work.report({"message": f"Written: {', '.join(FILES.values())}"})  # no paths, because all readers see it

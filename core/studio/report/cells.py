@@ -1,4 +1,4 @@
-"""Cells of the report: the results of an arm with one seed (arms.py), with the time and memory of its runs."""
+"""Cells of the report: the results of an arm (arms.py) with one seed, and the time and memory of its runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from core.studio.runs import records as runs
 from core.studio.runs.readings import read_maps, read_scores, size_of
 from core.studio.runs.results import evaluate_run, evaluations, known_test, pixels_of
 
-# The pixel rules of the two protocols: a sample of 50 and 50 test images as in the paper, or held-out normals only.
+# Pixel rules of the protocols: 50 normal and 50 abnormal test images as in the paper, or held-out normals only.
 RULES = {"paper": "best-dice", "held-out": "held-out"}
 KEPT = "report_peak_memory"
 Rows = dict[tuple[str, bool], dict[str, Any]]
@@ -32,11 +32,13 @@ Rows = dict[tuple[str, bool], dict[str, Any]]
 
 @dataclass
 class Cell:
-    """The results of an arm with a seed.
+    """Results of an arm with one seed, or the reason why there are none.
 
-    fit, encoder: ids of the runs. seconds: time of training, fit and scoring. memory: peak bytes, None if unknown.
-    collapsed: whether the encoder collapsed. rows: results of `results.evaluate_run` by (protocol, whether only pixels
-    inside the region of interest count). error: why there are no results.
+    fit, encoder: Ids of the detector's run and of the encoder's run, or "".
+    seconds: Duration of training, fitting and scoring.
+    memory: Peak memory in bytes, or None if unknown.
+    rows: Results of `results.evaluate_run` by (protocol, whether only pixels inside the region of interest count).
+    error: Reason why there are no results, or "".
     """
 
     label: str
@@ -61,7 +63,12 @@ def run_cell(
     bootstrap: int = 1000,
     should_stop: Stop = never,
 ) -> Cell:
-    """Runs and evaluates an arm with a seed, reusing finished runs; a failed cell has an `error`. Raises Stopped."""
+    """Runs and evaluates an arm with one seed, reusing finished runs. A cell whose run failed has an `error`.
+
+    size: Image side length in pixels.
+    bootstrap: Number of bootstrap samples for intervals.
+    Raises Stopped if `should_stop` returns True.
+    """
     started = now()
     reset_peak()
     try:
@@ -77,7 +84,7 @@ def run_cell(
 
 
 def kept_cell(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> Cell | None:
-    """Returns the cell of an arm and a seed if all its results exist, else None; starts no run."""
+    """Returns the cell of an arm with one seed if all its results exist, or None otherwise. Starts no run."""
     _, fit = kept(store, study, arm, seed, size=size)
     rows = _kept_rows(store, study, fit["id"]) if fit and is_scored(fit) else {}
     return _cell(store, arm, seed, fit["id"], rows) if fit and len(rows) == 2 * len(RULES) else None
@@ -94,7 +101,7 @@ def _cell(store: Store, arm: Arm, seed: int, fit: str, rows: Rows) -> Cell:
 
 
 def _kept_rows(store: Store, study: str, fit: str) -> Rows:
-    """Returns the evaluations on the study's current test images, by the pixel rules of the two protocols."""
+    """Returns the evaluations of a fit on all current test images, with the pixel rules of the two protocols."""
     query = "SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
     images = store.first(query, [study])["n"]
     return {
@@ -117,30 +124,31 @@ def _rows(store: Store, study: str, fit: str, bootstrap: int) -> Rows:
 
 
 def _test(store: Store, cell: Cell) -> tuple[str, StudyArrays, np.ndarray]:
-    """Returns the study of a cell, its arrays, and the rows of the test cases with known labels."""
+    """Returns the study of a cell, its image arrays, and the indices of the test cases with known labels."""
     run = runs.get_run(store, cell.fit)
     arrays = load_arrays(store, run["study"], size_of(store, run))
     return run["study"], arrays, known_test(arrays)
 
 
 def scores_of(store: Store, cell: Cell, roi: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the scores (N,) and the labels (N,), 0 or 1, of the test cases with known labels."""
+    """Returns the scores (N,) and labels (N,) of the test cases with known labels; label 1 is abnormal."""
     _, arrays, test = _test(store, cell)
     labels = (arrays.label[test] == "abnormal").astype(int)
     return read_scores(store, cell.fit, arrays.case_ids[test], roi), labels
 
 
 def patients_in(store: Store, cell: Cell, masked: bool = False) -> np.ndarray | None:
-    """Returns the patient of each case in `scores_of`, None if patients are unknown. masked: only cases with a mask."""
+    """Returns the patient of each test case with a known label (and a mask if `masked`), or None if unknown."""
     study, arrays, test = _test(store, cell)
     test = test[arrays.has_mask[test].astype(bool)] if masked else test
     return patients_of(store, study, arrays.case_ids[test])
 
 
 def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
-    """Returns the Dice (M,) of the test cases with a lesion mask, with the outlines of `cell.rows[protocol, roi]`.
+    """Returns the Dice coefficients (M,) of the test cases with a lesion mask.
 
-    A case without a lesion pixel inside the region of interest has NaN. M is 0 without masks or a pixel threshold.
+    Outlines use the pixel threshold in `cell.rows[protocol, roi]`. The coefficient is NaN if a case has no lesion pixel
+    inside the region of interest. The result is empty if there are no masks or no pixel threshold.
     """
     row = cell.rows[protocol, roi]
     level = row.get("pixel_threshold")
@@ -158,7 +166,7 @@ def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
 
 
 def reset_peak() -> None:
-    """Resets the peak memory of the GPU or, if the system allows it, of this process."""
+    """Resets the peak memory of the GPU or, without a GPU, of this process if the system allows it."""
     import torch
 
     gc.collect()
@@ -166,7 +174,7 @@ def reset_peak() -> None:
         torch.cuda.reset_peak_memory_stats()
         return
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # Linux only, if allowed;
-        file.write("5")  # otherwise the peak is that since the start
+        file.write("5")  # otherwise the peak is measured since the start of the process
 
 
 def peak_bytes() -> int:

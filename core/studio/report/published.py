@@ -1,7 +1,7 @@
-"""The paper's published numbers, by table, data set and row; and how comparators' presets differ from published ones.
+"""Numbers published in the paper, by table, data set and row, and published settings of comparators.
 
-`SPREAD` has standard deviations over five runs (Table standard_deviation). Values are as printed except for those of
-`DERIVED`. `STARRED` are the rows of Table detection that the paper marks as not using ImageNet pre-training.
+`SPREAD` has standard deviations over five runs (Table standard_deviation). Values are as printed except those in
+`DERIVED`. `STARRED` has the rows of Table detection that the paper marks as not using ImageNet pre-training.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ _AUROC: dict[str, dict[str, dict[str, float]]] = {
             "CCD": 0.728, "CCD, MedMix": 0.739, "+ l_PMSACL": 0.745, "+ l_ctr": 0.753, "+ kappa (PMSACL)": 0.761,
         },
     },
-    # The figure has no numbers, so these are from the text. It gives 0.969 for permutation on Hyper-Kvasir and calls
-    # that "0.2 % worse" than MedMix's 0.995, which is inconsistent.
+    # The figure has no numbers, so these are from the text. The text is inconsistent: it gives 0.969 for permutation on
+    # Hyper-Kvasir and calls this value "0.2 % worse" than MedMix's 0.995.
     "augment": {
         "hyperkvasir": {"Permutation": 0.969, "MedMix": 0.995},
         "covidx": {"Rotation": 0.821, "MedMix": 0.872},
@@ -139,7 +139,7 @@ SPREAD = {  # five runs of PMSACL - PaDiM
 
 
 def published(table: str, dataset: str, row: str) -> dict[str, float]:
-    """Returns the paper's numbers of a row by metric; empty if it prints none."""
+    """Returns the paper's numbers of a row by metric. The result is empty if the paper prints none."""
     if table in _AUROC:
         value = _AUROC[table].get(dataset, {}).get(row)
         return {} if value is None else {"auroc": value}
@@ -155,15 +155,16 @@ def published(table: str, dataset: str, row: str) -> dict[str, float]:
 
 
 def spread(table: str, dataset: str, row: str) -> dict[str, float]:
-    """Returns a row's standard deviation over five runs by metric; empty if the paper prints none."""
+    """Returns a row's standard deviations over five runs by metric. The result is empty if the paper prints none."""
     printed = table in ("detection", "ssl") and row in ("PMSACL", "PMSACL - PaDiM")
     return dict(zip(DETECTION, SPREAD.get(dataset, ()), strict=False)) if printed else {}
 
 
 def beside(study: str, dataset: str | None = None) -> tuple[str, bool]:
-    """Returns the data set whose published numbers are shown next to a study's results.
+    """Returns the data set whose published numbers are shown next to a study's results, and whether it was chosen.
 
-    Also returns whether it was asked for or named by the study; else it is Hyper-Kvasir. Raises ValueError if unknown.
+    The data set is `dataset`, or the data set that the study is named after. If neither chooses one, it is
+    Hyper-Kvasir, and the second result is False. Raises ValueError if `dataset` is unknown.
     """
     named = dataset or dataset_of(study)
     if named and named not in DATASETS:
@@ -172,12 +173,10 @@ def beside(study: str, dataset: str | None = None) -> tuple[str, bool]:
 
 
 def dataset_of(study: str) -> str | None:
-    """Returns the paper's data set with which the study's name starts, or None."""
+    """Returns the paper's data set whose name the study's name starts with, or None if there is none."""
     plain = study.replace("-", "").replace("_", "").lower()
     return next((name for name in DATASETS if plain.startswith(name)), None)
 
-
-# Settings of comparators that differ between our presets and the published ones.
 
 COMPARED = ("comparator", "source", "setting", "ours (`paper`)", "published", "why ours differs")
 _WEAK = "the paper asks for SimCLR's weak views for every method"
@@ -185,17 +184,14 @@ _WEAK = "the paper asks for SimCLR's weak views for every method"
 
 @dataclass(frozen=True)
 class Source:
-    """The publication of a comparator. why: the reason for each setting in which the preset `paper` differs from it."""
+    """Publication of a comparator, with the reason for each setting in which the preset `paper` differs from it."""
 
     reference: str
     why: dict[str, str]
 
 
 SOURCES = {
-    "droc": Source(
-        "Sohn et al. 2021, released code",
-        {"weak.crop": _WEAK, "weak.jitter": _WEAK},
-    ),
+    "droc": Source("Sohn et al. 2021, released code", {"weak.crop": _WEAK, "weak.jitter": _WEAK}),
     "csi": Source(
         "Tack et al. 2020, released code",
         {"tau": "one temperature for all methods", "weak.jitter": _WEAK, "weak.p_blur": _WEAK},
@@ -253,9 +249,9 @@ SOURCES = {
 
 
 def compared() -> list[tuple[str, ...]]:
-    """Lists the settings of comparators that differ from the published ones, as rows with the columns COMPARED.
+    """Returns the settings of comparators that differ from the published settings, as rows with the columns COMPARED.
 
-    Raises KeyError if a setting differs without a reason in SOURCES.
+    Raises KeyError if SOURCES has no reason for a difference.
     """
     rows: list[tuple[str, ...]] = []
     for name, source in SOURCES.items():

@@ -1,6 +1,6 @@
-"""Makes the report on a study: executes missing runs, then writes HTML, CSV, LaTeX and JSON.
+"""Makes the report on a study: executes missing runs, and writes the results as HTML, CSV, LaTeX and JSON.
 
-A report can be stopped and resumed, because the store finds the finished runs of its cells by their configuration.
+A stopped report can be resumed, because finished runs are found by their configuration.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ from core.studio.runs.weights import snapshots
 def make_report(
     store: Store, settings: dict[str, Any], report: Report = nothing, should_stop: Stop = never
 ) -> dict[str, Any]:
-    """Executes missing runs and writes `FILES`, omitting tables without rows; returns the contents of the JSON file.
+    """Executes missing runs, writes FILES (omitting tables without rows), and returns the contents of the JSON file.
 
-    If an arm fails, its row shows the reason, and the other arms are still run. settings: a result of `board.settings`.
-    report: called after each cell. Raises Stopped if `should_stop` returns True.
+    settings: Settings of the report, a result of `board.settings`.
+    report: Function that is called after each cell.
+    If an arm fails, its row shows the reason, and other arms still run. Raises Stopped if `should_stop` returns True.
     """
     study, seeds, size, budget, protocol = (settings[k] for k in ("study", "seeds", "size", "budget", "protocol"))
     options = {name: settings[name] for name in ("device", "bootstrap") if name in settings}
@@ -98,31 +99,33 @@ thead th { border-bottom: 2px solid #8893a0 } td small { color: #59636e; display
 th, td { border-color: #2b3138 } .missing { color: #fdba74 } .holds { color: #86efac } }
 """
 PROTOCOLS = {
-    "paper": "Thresholds are from 50 normal and 50 abnormal test images, which stay in the test set, as in the paper; "
-    "the pixel threshold has the best Dice on such a sample. Both are optimistic.",
-    "held-out": "Thresholds are from held-out normal images only; no test image is used.",
+    "paper": "Thresholds are chosen on 50 normal and 50 abnormal test images, which stay in the test set, as in the "
+    "paper; the pixel threshold has the best Dice on such a sample. Both choices are optimistic.",
+    "held-out": "Thresholds are chosen on held-out normal images only; no test image is used.",
 }
 STARS = (
-    "* marks, as in the paper, rows that do not use ImageNet's weights. The paper only marks DAE, OCGAN and ADGAN on "
-    "Liu et al.'s colonoscopy set, and neither CCD nor PMSACL: whether its PMSACL started from ImageNet's weights is "
-    "unknown. PaDiM, IGD, PANDA, CutPaste and the row ImageNet use the initial network, without pre-training here."
+    "* marks rows that do not use ImageNet's weights, as in the paper. The paper only marks DAE, OCGAN and ADGAN on "
+    "Liu et al.'s colonoscopy set. Whether the paper's CCD and PMSACL started from ImageNet's weights is unknown. "
+    "PaDiM, IGD, PANDA, CutPaste and the row ImageNet use the initial network, without self-supervised pre-training."
 )
 
 
 def page(facts: dict[str, Any], tables: list[Table], views: list[dict[str, Any]], pictures: dict[str, bytes]) -> str:
     """Returns the report as an HTML page.
 
-    facts: settings. views: {"roi", "lines", "claims"} of whole images and of regions of interest. pictures: PNG files.
+    facts: Settings of the report.
+    views: Lines and claims for whole images and for regions of interest, each {"roi", "lines", "claims"}.
+    pictures: PNG images, by caption.
     """
     seeds = facts["seeds"]
-    paper_numbers = f"the paper's on {facts['dataset']}"
+    paper_numbers = f"the paper's number on {facts['dataset']}"
     if not facts["own_dataset"]:
         paper_numbers += ", other images than these"
     body = [
         f"<h1>The paper's tables on {escape(facts['study'])}</h1>",
         f"<p>Budget {escape(facts['budget'])}, images of {facts['size']} pixels, {len(seeds)} seeds "
-        f"({', '.join(map(str, seeds))}), made {escape(str(facts['made']))}. Each cell: mean ± standard deviation over "
-        f"seeds, the first seed's 95 % interval over test images, and {escape(paper_numbers)}.</p>",
+        f"({', '.join(map(str, seeds))}), made {escape(str(facts['made']))}. Cells show the mean ± standard deviation "
+        f"over seeds, the first seed's 95 % interval over test images, and {escape(paper_numbers)}.</p>",
         f"<p>{escape(facts['network'])} {escape(STARS)}</p>",
         f"<p>{escape(PROTOCOLS[facts['protocol']])}</p>",
     ]
@@ -203,8 +206,8 @@ def _claims(claims: list[Claim], where: str) -> str:
     )
     tests = "AUROC by DeLong's test, Dice by a paired bootstrap, over patients if known; p corrected by Holm"
     return (
-        f"<table><caption>{where}: {tests}</caption><thead><tr><th>Claim</th><th>of</th><th>difference</th><th>p</th>"
-        f"<th>corrected</th><th></th></tr></thead>\n<tbody>{rows}</tbody></table>"
+        f"<table><caption>{where}: {tests}</caption><thead><tr><th>Claim</th><th>metric</th><th>difference</th>"
+        f"<th>p</th><th>corrected</th><th></th></tr></thead>\n<tbody>{rows}</tbody></table>"
     )
 
 
@@ -213,7 +216,7 @@ _COLUMNS = ("table", "row", "seed", "protocol", "roi", *METRICS, "seconds", "mem
 
 
 def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
-    """Returns the cells as CSV: a line per table, row, seed, protocol and `roi`; a failed cell has its error."""
+    """Returns the cells as CSV, with one line per table, row, seed, protocol and region (whole or of interest)."""
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     out.writerow([*_COLUMNS, "error"])
@@ -227,7 +230,7 @@ def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
 
 
 def latex(head: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]) -> str:
-    """Returns LaTeX tables (booktabs) of mean and standard deviation, with the paper's number in brackets."""
+    """Returns LaTeX tables (booktabs) of means and standard deviations, with the paper's numbers in brackets."""
     sections = [f"% {head['study']}, budget {head['budget']}, seeds {head['seeds']}, {head['size']} pixels"]
     network = f"{_plain(head['network'])} * marks rows that do not use ImageNet's weights."
     for table in tables:
@@ -239,8 +242,8 @@ def latex(head: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]
                 for line in view["lines"][table.name]
             ]
             caption = (
-                f"{_plain(table.title)} on {_plain(head['study'])}, {where}: ours over {len(head['seeds'])} seeds, "
-                f"the published number ({_plain(head['dataset'])}) in brackets. {network}"
+                f"{_plain(table.title)} on {_plain(head['study'])}, {where}: our mean over {len(head['seeds'])} seeds, "
+                f"with the published number ({_plain(head['dataset'])}) in brackets. {network}"
             )
             columns = "l" + "c" * len(table.metrics)
             sections.append(
@@ -272,7 +275,7 @@ SHOWN = 6
 
 
 def figures(store: Store, study: str, size: int, cells: list[Cell]) -> dict[str, bytes]:
-    """Draws the report's figures, {caption: PNG}; only that of MedMix if no PMSACL row has a Dice."""
+    """Draws the report's figures: {caption: PNG}. If no PMSACL row has a Dice, only the MedMix figure is drawn."""
     pictures = {"MedMix on normal images: classes A_0 to A_3, a row each": medmix_strip(store, study, size)}
     ours = [c for c in cells if not c.error and c.label.startswith("PMSACL") and c.rows["paper", False].get("dice")]
     if not ours:
@@ -290,7 +293,7 @@ def figures(store: Store, study: str, size: int, cells: list[Cell]) -> dict[str,
 
 
 def clusters_figure(store: Store, encoder: str) -> bytes | None:
-    """Draws the features of A_0 to A_k by a run's first and last saved encoder, as PNG; None with fewer than two."""
+    """Draws the features before and after training as PNG, or returns None if fewer than two encoders are saved."""
     epochs = [snapshot.epoch for snapshot in snapshots(store, runs.get_run(store, encoder))]
     if len(epochs) < 2:
         return None
@@ -303,7 +306,7 @@ def clusters_figure(store: Store, encoder: str) -> bytes | None:
 
 
 def medmix_strip(store: Store, study: str, size: int) -> bytes:
-    """Draws some training images without and with one, two and three pasted lesions, as PNG."""
+    """Draws some training images without lesions and with one, two and three pasted lesions, as PNG."""
     import cv2
     import torch
 

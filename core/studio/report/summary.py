@@ -1,5 +1,4 @@
-"""Summaries of a table: lines with mean and standard deviation over seeds and the paper's numbers, and claims that one
-row is better than another, by paired tests on the same images, corrected for multiple testing."""
+"""Rows of the report's tables, with the paper's numbers, and tests of claims that one row is better than another."""
 
 from __future__ import annotations
 
@@ -22,12 +21,16 @@ HEADS = {
 
 @dataclass
 class Line:
-    """A row of a table.
+    """A row of a table, as it is shown in the report.
 
-    values: (mean, standard deviation over seeds or None) by metric. ci: the first seed's 95 % interval by metric.
-    paper: the published numbers. spread: their standard deviation over five runs, if printed. derived: how numbers that
-    are not printed were derived. starred, paper_starred: whether our row, or the paper's, does not use ImageNet's
-    weights. collapsed: number of seeds whose encoder collapsed. error: why there are no results.
+    values: Mean and standard deviation over seeds by metric; the standard deviation is None for one seed.
+    ci: 95 % interval of the first seed by metric.
+    paper, spread: Numbers in the paper by metric, and their standard deviations over five runs.
+    derived: How numbers that the paper does not print were derived, or "".
+    starred, paper_starred: Whether our row, and the paper's row, do not use ImageNet's weights.
+    seeds, collapsed: Number of seeds with results, and number of these whose encoder has collapsed.
+    seconds, memory: Mean duration and mean peak memory in bytes, over seeds.
+    error: Reason why there are no results, or "".
     """
 
     label: str
@@ -47,7 +50,7 @@ class Line:
 
 
 def lines_of(table: Table, cells: list[Cell], dataset: str, roi: bool, protocol: str) -> list[Line]:
-    """Summarises cells as one line per row of the table; a row without results has an error."""
+    """Returns a line for each row of a table, summarised from its cells. A row without results has an error."""
     lines = []
     for arm in table.arms:
         row_cells = [c for c in cells if c.label == arm.label]
@@ -81,10 +84,10 @@ def _mean(values: list[Any]) -> float | None:
 
 @dataclass
 class Claim:
-    """A claim that one row is better than another, and its test.
+    """A claim that the row `better` is better than the row `than`, with the result of its test.
 
-    difference: mean of `metric` over seeds, `better` minus `than`. p: p value of the paired test. corrected: p after
-    Holm's correction.
+    difference: Mean of `metric` over seeds for `better`, minus the mean for `than`.
+    p, corrected: p value of the paired test, before and after Holm's correction.
     """
 
     table: str
@@ -97,16 +100,18 @@ class Claim:
 
     @property
     def holds(self) -> bool:
+        """Whether the row `better` is significantly better, at the level 0.05 after correction."""
         return self.difference > 0 and self.corrected < 0.05
 
 
 def judged_claims(
     store: Store, tables: list[Table], cells: dict[str, list[Cell]], roi: bool, protocol: str
 ) -> list[Claim]:
-    """Tests all claims whose rows have results: DeLong's test for AUROC, a paired bootstrap for Dice.
+    """Tests all claims about rows with results, by DeLong's test for AUROC and a paired bootstrap for Dice.
 
-    The units of both tests are patients if they are known, else images. The claims of all tables are corrected
-    together. cells: the cells of each table by the table's name.
+    The tested units are patients or, if patients are unknown, images. Holm's correction covers the claims of all
+    tables.
+    cells: Cells of each table, by the name of the table.
     """
     claims: list[Claim] = []
     scores: dict[str, np.ndarray] = {}

@@ -1,7 +1,6 @@
 """The paper's tables as lists of arms; further registered detectors are added to the first table.
 
-All rows of a report have the same network and initial weights (`NETWORKS`), so that differences between rows are due
-to the methods.
+All rows of a report use the same network and initial weights (`NETWORKS`), so that rows differ only in the method.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from core.studio.report.published import DETECTION, LOCALISATION
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.sides import ARCH
 
-FILES = {"html": "report.html", "csv": "report.csv", "tex": "report.tex", "json": "report.json"}  # of a report
+FILES = {"html": "report.html", "csv": "report.csv", "tex": "report.tex", "json": "report.json"}
 
 
 @dataclass(frozen=True)
 class Network:
-    """The backbone of all rows, its title, and its initial weights as in `encoder.init`."""
+    """The backbone of all rows, with its title and its initial weights as in `encoder.init`."""
 
     arch: str
     title: str
@@ -30,34 +29,34 @@ class Network:
 
     @property
     def words(self) -> str:
-        """The backbone and its initial weights in words."""
+        """A description of the backbone and its initial weights."""
         starts = {
             "random": "from random weights",
             "imagenet": "from ImageNet's weights",
-            "auto": "from ImageNet's weights (EfficientNet-lite0 where those are not on this machine)",
+            "auto": "from ImageNet's weights (or EfficientNet-lite0 if these weights are not on this machine)",
         }
         return f"{self.title}, {starts.get(self.weights, f'from the weights in {Path(self.weights).name}')}"
 
     @property
     def sentence(self) -> str:
-        """A sentence on the network of all rows of a report."""
+        """A sentence on the network of all rows in a report."""
         return f"All rows: {self.words}."
 
 
 NETWORKS = {
-    # Its steps take a sixth of the time of ResNet-18's; the tables have thirty encoders per seed.
+    # A step takes a sixth of the time that ResNet-18 takes, and the tables need thirty encoders per seed.
     "narrow": Network("test_resnet", "ResNet of 0.4 million weights"),
     "lite0": Network(ARCH, "EfficientNet-lite0", "imagenet"),
     "resnet18": Network("resnet18", "ResNet-18", "auto"),
 }
-BUDGETS = {"quick": "narrow", "paper": "resnet18"}  # with their default networks
-# Options that preserve pretrained weights in a short training, the same for all objectives.
+BUDGETS = {"quick": "narrow", "paper": "resnet18"}  # default network of each budget
+# Options that preserve pretrained weights in short training; they are the same for all objectives.
 CAREFUL = {name: getattr(PRETRAIN_PRESETS["imagenet"], name) for name in ("frozen", "frozen_norm", "backbone_rate")}
-# Options for random weights, as in the preset from-random; `paper` would collapse.
+# Options for random weights, as in the preset from-random; with the preset paper, encoders would collapse.
 FROM_RANDOM = {"encoder.unit": False, "w_ctr": PRETRAIN_PRESETS["from-random"].w_ctr}
-QUICK = {"epochs": 4}  # half as long
-REESTIMATED = {"reestimate_every": 1}  # by default every fifth epoch, which such a short training does not reach
-# Fewer steps for detectors that are trained.
+QUICK = {"epochs": 4}  # half of the epochs in the preset
+REESTIMATED = {"reestimate_every": 1}  # the default is every fifth epoch, which such short training does not reach
+# Detectors that are trained have fewer steps in the budget quick.
 QUICK_FIT = {
     "igd": {"max_steps": 150},
     "lesion-head": {"steps": 150},
@@ -69,10 +68,7 @@ QUICK_FIT = {
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the paper.
-
-    arms: the rows, with the paper's names. metrics: the columns. claims: pairs (better, than).
-    """
+    """A table of the paper, with a row per arm and a column per metric. Claims are pairs of labels (better, than)."""
 
     name: str
     title: str
@@ -82,11 +78,11 @@ class Table:
 
 
 _PMSACL: dict = {}
-_CCD = {"strong": "permutation", "class_views": "weak"}  # with MedMix it is a row of the ablation
+_CCD = {"strong": "permutation", "class_views": "weak"}  # CCD with MedMix is a row of the ablation
 
 
 def _on(detector: str) -> list[Arm]:
-    """Returns the arms of a detector with the three encoders of Tables detection and localisation."""
+    """Returns the arms of a detector in Tables detection and localisation, one for each of three encoders."""
     title = DETECTORS.title(detector)
     return [
         Arm(title, detector, UNTRAINED),
@@ -100,7 +96,7 @@ def _claims(best: str, rows: list[Arm]) -> tuple[tuple[str, str], ...]:
 
 
 def detection() -> Table:
-    """Builds Table detection: the paper's rows, and a row for every other registered detector."""
+    """Builds Table detection, with the paper's rows and a row for every other registered detector."""
     none = [("DAE", "dae"), ("OCGAN", "ocgan"), ("f-AnoGAN", "f-anogan"), ("ADGAN", "adgan"), ("MS-SSIM", "ms-ssim-ae")]
     comparators = [
         *(Arm(label, name, UNTRAINED) for label, name in none),
@@ -119,14 +115,15 @@ def detection() -> Table:
 
 
 def localisation() -> Table:
+    """Builds Table localisation, in which PaDiM and IGD are fitted on three encoders each."""
     rows = [*_on("padim"), *_on("igd")]
     claims = tuple((f"PMSACL - {d}", f"{o}{d}") for d in ("PaDiM", "IGD") for o in ("CCD - ", ""))
-    metrics = (*LOCALISATION, "pro_all")  # the paper only counts false positives on abnormal images
+    metrics = (*LOCALISATION, "pro_all")  # the paper's PRO only counts false positives on abnormal images
     return Table("localisation", "Anomaly localisation", metrics, tuple(rows), claims)
 
 
 def ssl() -> Table:
-    """Builds Table ablation_ssl: PaDiM with each pre-training."""
+    """Builds Table ablation_ssl, in which PaDiM is fitted on encoders with different pre-training."""
     rows = [
         Arm("ImageNet", "padim", UNTRAINED),
         Arm("SimCLR", "padim", "simclr"),
@@ -141,7 +138,7 @@ def ssl() -> Table:
 
 
 def ablation() -> Table:
-    """Builds Table ablation: the terms of the loss one by one; l_aug and l_pos are in every row."""
+    """Builds Table ablation, which adds the terms of the loss one by one; l_aug and l_pos are in every row."""
     positions = {"pos_global": True}
     rows = [
         Arm("CCD", "padim", "ccd", pretrain=_CCD),
@@ -155,7 +152,7 @@ def ablation() -> Table:
 
 
 def augment() -> Table:
-    """Builds a table for Fig. ablation_transformation: six strong augmentations, with IGD."""
+    """Builds a table for Fig. ablation_transformation, which compares six strong augmentations using IGD."""
     names = {
         "Rotation": "rotation", "Permutation": "permutation", "Cutout": "cutout", "Gaussian noise": "noise",
         "CutMix": "cutmix", "MedMix": "medmix",
@@ -165,13 +162,13 @@ def augment() -> Table:
 
 
 def classes() -> Table:
-    """Builds a table for Fig. ablation_num_aug: 2 to 8 classes of MedMix, including A_0, with PaDiM."""
+    """Builds a table for Fig. ablation_num_aug, which compares 2 to 8 classes of MedMix (with A_0) using PaDiM."""
     rows = [Arm(f"{k + 1} classes", "padim", pretrain={"k": k}) for k in range(1, 8)]
     return Table("classes", "Number of MedMix classes, PaDiM", ("auroc",), tuple(rows), _claims("4 classes", rows))
 
 
 def centres() -> Table:
-    """Builds Table centers_difference: four kinds of class centres, with IGD."""
+    """Builds Table centers_difference, which compares four kinds of class centres using IGD."""
     kinds = {
         "Random": "random", "Equidistant": "equidistant", "Re-estimated": "re-estimated", "Untrained encoder": "frozen",
     }  # fmt: skip
@@ -194,9 +191,9 @@ TABLES: dict[str, Callable[[], Table]] = {
 
 
 def network_of(budget: str, name: str | None = None, weights: str | None = None) -> Network:
-    """Returns the network of all rows: `name`, or the budget's default, with its default weights or `weights`.
+    """Returns the network `name`, or the default network of the budget if the name is None.
 
-    weights: `imagenet` or a file. Raises ValueError for an unknown name.
+    weights: `imagenet` or a weights file, or None for the default. Raises ValueError if the network is unknown.
     """
     network = NETWORKS.get(name or BUDGETS.get(budget, ""))
     if network is None:
@@ -205,28 +202,28 @@ def network_of(budget: str, name: str | None = None, weights: str | None = None)
 
 
 def is_starred(arm: Arm) -> bool:
-    """Returns whether a row starts from random weights, which the paper marks with an asterisk."""
+    """Returns whether a row starts from random weights; the paper marks such rows with an asterisk."""
     return arm.pretrain.get("encoder.init", "random") == "random"
 
 
 def tables_of(
     names: list[str], budget: str, only: list[str] | None = None, network: Network | None = None
 ) -> list[Table]:
-    """Returns tables with the presets of a budget and one network.
+    """Returns tables with the presets of a budget and the same network in all rows.
 
-    In the budget `quick`, encoders from ImageNet's weights are trained as in the preset `imagenet` (`CAREFUL`),
-    whatever the objective; trainings have fewer epochs, and some detectors fewer steps (`QUICK_FIT`). In the budget
-    `paper` all layers are trained, and comparators have their published settings (presets `published` of detectors,
-    `published-NAME` of objectives), except in the ablation, whose rows differ in one setting each.
+    In the budget `quick`, training has fewer epochs, some detectors have fewer steps (`QUICK_FIT`), and encoders with
+    ImageNet's weights are trained as in the preset `imagenet` (`CAREFUL`). In the budget `paper`, all layers are
+    trained and comparators have their published settings (presets `published` of detectors and `published-NAME` of
+    objectives), except in the ablation, whose rows differ in one setting each.
 
     Args:
         names: Names of the tables.
         budget: Name of the budget.
-        only: Labels of the rows, None for all.
-        network: The network of all rows, by default `network_of(budget)`.
+        only: Labels of the rows, or None for all rows.
+        network: Network of all rows, or None for the default of the budget.
 
     Raises:
-        ValueError: For an unknown table, budget or label.
+        ValueError: If a table, a budget or a label is unknown.
     """
     unknown = [name for name in names if name not in TABLES]
     if unknown or budget not in BUDGETS:
@@ -263,7 +260,7 @@ def _presets(arm: Arm, budget: str, table: str) -> dict[str, str]:
 def _changes(arm: Arm, budget: str, network: Network) -> dict[str, dict]:
     start = {"encoder.arch": network.arch, "encoder.init": network.weights}
     if DETECTORS.fact(arm.detector, "own_network", False):
-        pretrain = arm.pretrain  # the same for all networks
+        pretrain = arm.pretrain  # the detector has its own network
     elif arm.encoder == UNTRAINED:
         pretrain = {**start, **arm.pretrain}
     else:

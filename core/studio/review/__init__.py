@@ -1,1 +1,1 @@
-"""The reading of cases: worklist, decisions, lesion masks, blind reading, agreement, erasure, exports."""
+"""The reading room: worklist, decisions, lesion masks, blind reading, agreement, erasure and exports."""

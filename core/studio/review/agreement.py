@@ -1,4 +1,4 @@
-"""Agreement between readers: Cohen's and Fleiss' kappa with intervals, confusion, the cases on which they differ."""
+"""Agreement between readers: Cohen's and Fleiss' kappa with 95 % intervals, and the cases on which readers differ."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from core.studio.db.store import Store
 from core.studio.ingest.records import name_shown
 from core.studio.review.decisions import DECISIONS
 
-Z = 1.959963984540054  # two-sided 95 %
+Z = 1.959963984540054  # standard normal quantile of a two-sided 95 % interval
 
 
 def cohen(table: np.ndarray) -> dict:
-    """Computes Cohen's kappa of two readers, with its interval, from their table (k, k) of counts.
+    """Computes Cohen's kappa of two readers, with a 95 % interval by Fleiss, Cohen and Everitt (1969).
 
-    table: one reader's decisions in rows, the other's in columns. Returns {"kappa", "low", "high", "n", "agreement"}.
-    The interval is by Fleiss, Cohen and Everitt (1969). kappa is None if chance alone gives full agreement.
+    table: Number of cases for each pair of decisions, (K, K), with the first reader in rows.
+
+    Returns {"kappa", "low", "high", "n": number of cases, "agreement": fraction of cases on which the readers agree}.
+    "kappa" is None if there are no cases or if agreement by chance alone is complete.
     """
     n = float(table.sum())
     if n == 0:
@@ -43,7 +45,10 @@ def cohen(table: np.ndarray) -> dict:
 
 
 def table_of(first: Mapping[int, str], second: Mapping[int, str]) -> np.ndarray:
-    """Counts the cases that two readers, {case: decision} each, both decided: int (3, 3), the first reader in rows."""
+    """Counts the pairs of decisions on cases that two readers both decided, int (3, 3), with the first reader in rows.
+
+    first, second: Decisions of each reader by case.
+    """
     table = np.zeros((len(DECISIONS), len(DECISIONS)), int)
     for case in first.keys() & second.keys():
         table[DECISIONS.index(first[case]), DECISIONS.index(second[case])] += 1
@@ -51,16 +56,18 @@ def table_of(first: Mapping[int, str], second: Mapping[int, str]) -> np.ndarray:
 
 
 def fleiss(counts: np.ndarray) -> dict:
-    """Computes Fleiss' kappa of several readers, with its interval, from counts (N, k).
+    """Computes Fleiss' kappa of several readers, with a 95 % bootstrap interval over cases.
 
-    counts: how many readers chose each decision, by case. The interval is a bootstrap over cases (the usual standard
-    error holds only if kappa is 0). Raises ValueError unless each case has the same number of readers, two or more.
+    counts: Number of readers who chose each of K decisions on each of N cases, (N, K).
+
+    Returns {"kappa", "n": number of cases, "readers": number of readers, "low", "high"}. Raises ValueError unless all
+    cases were read by the same number of readers, at least two.
     """
     if len(counts) == 0:
         return {"kappa": None, "low": None, "high": None, "n": 0, "readers": 0}
     readers = int(counts[0].sum())
     if readers < 2 or (counts.sum(1) != readers).any():
-        raise ValueError("Fleiss' kappa takes cases that the same number of readers, two or more, have read")
+        raise ValueError("Fleiss' kappa needs cases that were all read by the same number of readers, at least two")
 
     def kappa(c: np.ndarray) -> float:
         share = c.sum(0) / c.sum()
@@ -78,7 +85,7 @@ def fleiss(counts: np.ndarray) -> dict:
 
 
 def opinions(store: Store, study: str) -> dict[int, dict[str, str]]:
-    """Returns the last decision of each reader on each case, {case: {reader: decision}}, without adjudications."""
+    """Returns the last decisions of all readers, without adjudications, as {case id: {reader: decision}}."""
     rows = store.query(
         "SELECT k.case_id, k.reader, k.stage, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
         "WHERE c.study = ? AND k.stage != 'adjudication' ORDER BY k.stage",
@@ -91,10 +98,12 @@ def opinions(store: Store, study: str) -> dict[int, dict[str, str]]:
 
 
 def agreement(store: Store, study: str) -> dict:
-    """Compares the decisions of a study's readers: pairwise, all together, and the cases on which they differ.
+    """Compares the last decisions of a study's readers in pairs and all together.
 
-    Returns {"pairs": [{"readers", "confusion", kappa...}], "fleiss": {...} or None, "differ": the cases with each
-    reader's decision, "readers", "decisions", "stage"}.
+    Returns {"stage": "last", "readers": names of the readers, "decisions": DECISIONS, "pairs": table and result of
+    `cohen` for each pair of readers with common cases, "fleiss": result of `fleiss` on the cases that all readers read,
+    or None for fewer than three readers, "differ": cases on which readers differ, with each reader's decision and the
+    adjudication}.
     """
     decisions = opinions(store, study)
     readers = sorted({r for case in decisions.values() for r in case})
@@ -105,13 +114,13 @@ def agreement(store: Store, study: str) -> dict:
         if table.sum():
             pairs.append({"readers": [a, b], "confusion": table.tolist(), **cohen(table)})
     full = [case for case in decisions.values() if len(case) == len(readers)]
-    every = None
+    overall = None
     if len(readers) > 2 and full:
         counts = np.array([[sum(d == c for c in case.values()) for d in DECISIONS] for case in full])
-        every = fleiss(counts)
-    split = {case: words for case, words in sorted(decisions.items()) if len(set(words.values())) > 1}
+        overall = fleiss(counts)
+    contested = {case: words for case, words in sorted(decisions.items()) if len(set(words.values())) > 1}
     named = "SELECT id, name, added FROM cases WHERE id IN (SELECT value FROM json_each(?))"
-    names = {r["id"]: name_shown(r) for r in store.query(named, [json.dumps(list(split))])}
+    names = {r["id"]: name_shown(r) for r in store.query(named, [json.dumps(list(contested))])}
     settled = {
         r["case_id"]: {"reader": r["reader"], "decision": r["decision"]}
         for r in store.query(
@@ -121,13 +130,14 @@ def agreement(store: Store, study: str) -> dict:
         )
     }
     differ = [
-        {"case": i, "name": names[i], "decisions": case, "adjudication": settled.get(i)} for i, case in split.items()
+        {"case": i, "name": names[i], "decisions": case, "adjudication": settled.get(i)}
+        for i, case in contested.items()
     ]
     return {
         "stage": "last",
         "readers": readers,
         "decisions": list(DECISIONS),
         "pairs": pairs,
-        "fleiss": every,
+        "fleiss": overall,
         "differ": differ,
     }

@@ -1,7 +1,7 @@
-"""Measures the reliability of a run's threshold and scores: false alarms, missed lesions, drift, calibration.
+"""Measures the reliability of a run's threshold and scores: false alarms, missed lesions, drift and calibration.
 
-`measure` makes the measurements that need predictions (planted lesions, changed images) and stores them with the run;
-`believed` combines them with facts from the database.
+`measure` makes the measurements that need predictions and stores the results with the run. `believed` combines these
+results with data from the database.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ from core.studio.runs.readings import size_of
 from core.studio.runs.scoring import load_detector, look
 
 KEPT = "believe"  # key in the run's summary
-ENOUGH = 30  # decided cases of each kind, from which scores are calibrated
-FOLDS = 5  # of a calibration, split by patients; each kind needs twice as many patients
-MANY = 500  # cases from which isotonic regression replaces Platt's
+ENOUGH = 30  # minimum number of normal and of abnormal cases for a calibration
+FOLDS = 5  # cross-validation folds of a calibration; normal and abnormal cases each need twice as many patients
+MANY = 500  # number of cases from which isotonic regression replaces Platt scaling
 BINS = 10
-SHOWN = 4  # pictures shown of each side
+SHOWN = 4  # example images of each group
 CHANGED = "Images {of}have changed since {day}"
-PAUSED = "Paused: what is promised of images like the held-out ones does not hold for images that have changed."
+PAUSED = "Paused: the promise holds for images like the held-out ones, but images have changed."
 
 
 def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
-    """Plants lesions into held-out normals, compares held-out with new images, and stores the outcome with the run.
+    """Pastes synthetic lesions into held-out normals, compares held-out with new images, and stores the results.
 
-    Returns {"threshold": the one in effect, "planted": rows of `Planted`, "groups": {device, or day of import: rows of
-    `Changed`}, "pictures": {same keys: {"usual", "new": cases}}, "made": the time}. The pictures show cases with a
-    typical value of the measure that differs most. Raises ValueError if the run has not scored its study.
+    Returns {"threshold": threshold in effect, "planted": fields of `Planted` for each size and contrast, "groups":
+    fields of `Changed` for each device or day of import, "pictures": ids of example cases, "usual" and "new", for each
+    group that differs, "made": time of the measurement}. Example cases have a typical value of the measure that differs
+    most. Raises ValueError if the run has not scored its study.
     """
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
@@ -62,8 +63,8 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
         compared = drift.compare(usual, new)
         groups[group] = [{**row._asdict(), "matters": row.matters} for row in compared]
         if compared and compared[0].matters:
-            of = compared[0].measure
-            sides = {"usual": (usual[of], arrays.case_ids[holdout][reference]), "new": (new[of], np.array(recent))}
+            key = compared[0].measure
+            sides = {"usual": (usual[key], arrays.case_ids[holdout][reference]), "new": (new[key], np.array(recent))}
             pictures[group] = {side: _middle(*pair) for side, pair in sides.items()}
     measured = {"threshold": threshold, "planted": [r._asdict() for r in rows], "groups": groups, "pictures": pictures,
             "made": now()}  # fmt: skip
@@ -74,10 +75,11 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
 def missed(
     store: Store, study: str, config: MedMixConfig, device: str = "auto", should_stop: Stop = never
 ) -> dict[str, Any]:
-    """Measures which lesions, planted into held-out normals with MedMix settings, the study's default run misses.
+    """Measures which synthetic lesions, pasted into held-out normals by MedMix, the study's default run flags.
 
-    Returns {"run", "name", "threshold", "planted": rows of `Planted` by size and opacity, each with its share "found"}.
-    Stores nothing. Raises ValueError if no run has scored the study or no normals are held out; may raise Stopped.
+    Returns {"run": id of the run, "name", "threshold", "planted": fields of `Planted` for each size and opacity, with
+    the `wilson` fraction of flagged images as "found"}. Raises ValueError if no run has scored the study or no normal
+    images are held out, and Stopped if `should_stop` returns True.
     """
     scored_by = scored_runs(store, study)
     if not scored_by:
@@ -86,7 +88,7 @@ def missed(
     arrays = load_arrays(store, study, size_of(store, run))
     holdout = arrays.index("holdout", label="normal")
     if not len(holdout):
-        raise ValueError("No normal images are held out in this study: there is nothing to plant lesions into.")
+        raise ValueError("This study has no held-out normal images, which the measurement needs.")
     threshold, rows = _planted(store, run, arrays, holdout, device, [config], should_stop)
     shares = [{**row._asdict(), "found": wilson(row.flagged, row.images)} for row in rows]
     return {"run": run["id"], "name": run["name"], "threshold": threshold, "planted": shares}
@@ -101,7 +103,7 @@ def _planted(
     kinds: Sequence[MedMixConfig] = KINDS,
     should_stop: Stop = never,
 ) -> tuple[float, list[Planted]]:
-    """Returns the threshold in effect and how many planted lesions it flags. Raises Stopped if asked to stop."""
+    """Returns the threshold in effect and how many images with synthetic lesions exceed the threshold."""
     detector = load_detector(store, run["id"], device)
     threshold = level_of(store, run["id"], in_effect(store, run["id"])[run["id"]])
     if threshold is None:
@@ -117,7 +119,7 @@ def _planted(
 
 
 def measured(work: Work) -> None:
-    """Runs `measure` as a job."""
+    """Runs `measure` for the run of a job."""
     measure(work.store, work.run, work.device)
 
 
@@ -126,10 +128,11 @@ def _middle(values: np.ndarray, cases: np.ndarray) -> list[int]:
 
 
 def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
-    """Returns the facts on the reliability of a run's threshold and scores; with too little data, one is None or empty.
+    """Returns all measurements of the reliability of a run's threshold and scores.
 
-    Returns {"promise", "planted", "changed", "plain", "calibration", "enough", "made"}. plain: the image measures in
-    which new images differ, by device or, if it is unknown, by day of import, with example cases of both groups.
+    Returns {"promise": result of `promise`, "planted": stored results of `measure`, "changed": result of `alarm`,
+    "plain": image measures in which new images differ from held-out ones, by device or day of import, "calibration":
+    result of `calibration`, "enough": ENOUGH, "made": time of `measure`}. Values without enough data are None or [].
     """
     cases = scored(store, study, run_id)
     stored = runs.get_run(store, run_id)["summary"].get(KEPT) or {}
@@ -153,11 +156,8 @@ def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
     }
 
 
-# Drift: cases that nobody calls abnormal, in order of import, by the device that took them.
-
-
 class _Came(NamedTuple):
-    """A new case that counts as normal. device: the device that took its image, None if the file names none."""
+    """A new case that counts as normal. device: Device that took the image, or None if the device is unknown."""
 
     case: int
     day: str
@@ -165,8 +165,8 @@ class _Came(NamedTuple):
 
 
 def _new(store: Store, study: str, run_id: str) -> list[_Came]:
-    """Returns the test cases added after the day of the first import that count as normal by their readers' last
-    decision or, without one, because the run does not flag them; in order of import."""
+    """Returns the test cases, in order of import, that were added after the day of the first import and count as normal
+    by the last decision or, without a decision, because the run does not flag them."""
     rows = store.query(
         "SELECT c.id, substr(c.added, 1, 10) AS day, c.device, (SELECT k.decision FROM current_reviews k "
         "WHERE k.case_id = c.id "
@@ -185,7 +185,6 @@ def _new(store: Store, study: str, run_id: str) -> list[_Came]:
 
 
 def _by_group(new: list[_Came]) -> dict[str, list[int]]:
-    """Groups cases by the device that took them, or by their day of import if it is unknown."""
     groups: dict[str, list[int]] = {}
     for came in new:
         groups.setdefault(came.device or came.day, []).append(came.case)
@@ -193,7 +192,6 @@ def _by_group(new: list[_Came]) -> dict[str, list[int]]:
 
 
 def _devices(store: Store, cases: np.ndarray) -> np.ndarray:
-    """Returns the device (n,) that took each case's image, or None."""
     rows = store.query(
         "SELECT id, device FROM cases WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(cases.tolist())]
     )
@@ -202,24 +200,24 @@ def _devices(store: Store, cases: np.ndarray) -> np.ndarray:
 
 
 def _held_out_for(devices: np.ndarray, device: str | None) -> np.ndarray:
-    """Selects the held-out images, bool (n,), to compare a device's images with: the device's, or all if too few."""
+    """Returns a mask, bool (n,), of the held-out images of a device, or of all held-out images if these are too few."""
     same_device = np.asarray(devices == device)
     return same_device if same_device.sum() >= drift.LEAST else np.ones_like(same_device)
 
 
 def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any] | None:
-    """Tests by betting, over all imports in order, whether new normal images still score as the held-out ones do.
+    """Tests whether new normal images still score like held-out normals, by a test martingale over all imports.
 
-    Returns {"cases", "capital", "since", "words", "caveat"}; None if nothing can be compared. since: the day on which
-    the capital of the test reached the alarm level, None if it never did. cases: the run's `scored`.
+    cases: Result of `scored` for the run.
 
-    Images of each device form a separate series, which starts with its share of one capital, so that more devices do
-    not make an alarm more likely; "capital" is the largest capital of any series. A device is compared with its own
-    held-out normals if there are enough, else with all.
+    Returns {"cases": number of new cases, "capital": largest value of the martingale, which bets against exchangeable
+    scores, "since": day on which the capital reached the alarm level, or None, "words", "caveat"}, or None if there is
+    too little to compare.
 
-    Only normal cases are compared with held-out normals. Excluding flagged cases removes the highest scores, so
-    held-out ones above the run's threshold are excluded as well. If patients are known, only the first image of each
-    patient counts on either side, and no image of a training patient, because these look more usual than others.
+    Each device has its own series of images and an equal fraction of the initial capital, so that more devices do not
+    make an alarm more likely. A device is compared with its own held-out normals if there are enough, else with all.
+    Held-out normals above the run's threshold are excluded, because new cases that are flagged do not count as normal.
+    If patients are known, only the first image of each patient counts, and no image of a training patient.
     """
     score = dict(zip(cases.ids.tolist(), cases.scores.tolist(), strict=True))
     new = [came for came in _new(store, study, run_id) if came.case in score]
@@ -241,15 +239,15 @@ def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any
         usual = holdout.scores[_held_out_for(devices, device or None)]
         capital = drift.jumper(drift.online_p_values(usual, np.array([score[case.case] for case in came])))
         capitals.append(float(capital.max()))
-        at = drift.first_alarm(capital, drift.ALARM * len(series))
-        if at is not None:
-            alarms.append((came[at].day, device))
-    since, of = min(alarms, default=(None, ""))
+        first = drift.first_alarm(capital, drift.ALARM * len(series))
+        if first is not None:
+            alarms.append((came[first].day, device))
+    since, device_of_alarm = min(alarms, default=(None, ""))
     return {
         "cases": len(new),
         "capital": max(capitals) / len(series),
         "since": since,
-        "words": CHANGED.format(of=f"of {of} " if of else "", day=_day(since))
+        "words": CHANGED.format(of=f"of {device_of_alarm} " if device_of_alarm else "", day=_day(since))
         if since
         else f"{len(new)} new normal cases: like the held-out ones",
         "caveat": UNKNOWN if whose is None else None,
@@ -261,7 +259,7 @@ def _device(came: _Came) -> str:
 
 
 def _day(text: str) -> str:
-    """Writes 2026-03-12 as 12 March 2026; any other text stays as it is."""
+    """Formats an ISO date as 12 March 2026, and returns any other text unchanged."""
     try:
         when = date.fromisoformat(text)
     except ValueError:
@@ -269,16 +267,17 @@ def _day(text: str) -> str:
     return f"{when.day} {when:%B %Y}"
 
 
-# Calibration of the score by readers' decisions.
-
-
 def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | None:
     """Estimates the probability that readers decide that a case with a given score is abnormal.
 
-    Returns {"method", "cases", "abnormal", "points", "brier", "apart"}; None with fewer than ENOUGH cases of each kind,
-    or two patients per fold. Each case's probability comes from a fit to other patients' cases (isotonic regression
-    from MANY cases, else Platt's logistic one). points: per bin, the mean probability, the share decided abnormal, and
-    the number of cases.
+    The probability of each case is cross-validated by patients, with isotonic regression for at least MANY cases and
+    Platt scaling otherwise.
+
+    cases: Result of `scored` for the run.
+
+    Returns {"method", "cases": number of decided cases, "abnormal": number of abnormal cases, "points": for each bin,
+    the mean probability as "chance" and the `wilson` fraction of abnormal cases, "brier": Brier score, "apart": whether
+    folds separate patients, in words}, or None if there are too few normal or abnormal cases or patients.
     """
     tests = cases.test
     is_decided, sick = truth_of(store, study, tests, "readers")
@@ -296,16 +295,16 @@ def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | Non
     isotonic = len(tests) >= MANY
     scale = max(float(tests.scores.std()), 1e-12)
     x = ((tests.scores - tests.scores.mean()) / scale)[:, None]
-    chance = np.zeros(len(tests))
+    probability = np.zeros(len(tests))
     for train, held_out in StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(x, sick, groups):
         if isotonic:
             fit = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(x[train, 0], sick[train])
-            chance[held_out] = fit.predict(x[held_out, 0])
+            probability[held_out] = fit.predict(x[held_out, 0])
         else:
-            chance[held_out] = LogisticRegression().fit(x[train], sick[train]).predict_proba(x[held_out])[:, 1]
-    bins = np.minimum((chance * BINS).astype(int), BINS - 1)
+            probability[held_out] = LogisticRegression().fit(x[train], sick[train]).predict_proba(x[held_out])[:, 1]
+    bins = np.minimum((probability * BINS).astype(int), BINS - 1)
     points = [
-        {"chance": float(chance[bins == b].mean()), **wilson(int(sick[bins == b].sum()), int((bins == b).sum()))}
+        {"chance": float(probability[bins == b].mean()), **wilson(int(sick[bins == b].sum()), int((bins == b).sum()))}
         for b in np.unique(bins)
     ]
     return {
@@ -313,18 +312,18 @@ def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | Non
         "cases": len(tests),
         "abnormal": int(sick.sum()),
         "points": points,
-        "brier": float(((chance - sick) ** 2).mean()),
+        "brier": float(((probability - sick) ** 2).mean()),
         "apart": "patients apart" if patients is not None else "cases separately: patients are not known",
     }
 
 
 def as_text(measured: dict[str, Any], promise: dict[str, Any]) -> str:
-    """Formats the results of `measure` and `believed` as lines for a terminal."""
+    """Formats the results of `measure` (measured) and `believed` (promise) as lines for a terminal."""
     promised, changed = promise["promise"], promise["changed"]
     lines = [promised["guarantee"]] if promised else []
     lines += [changed["words"] + "."] if changed else []
     lines += sorted({entry["caveat"] for entry in (promised, changed) if entry and entry["caveat"]})
-    lines.append(f"At the threshold {measured['threshold']:.4g}, of planted lesions are flagged:")
+    lines.append(f"Images with synthetic lesions that are flagged at the threshold {measured['threshold']:.4g}:")
     for row in measured["planted"]:
         lines.append(f"  size {row['size']:.2f}, contrast {row['contrast']:.1f}: {row['flagged']} of {row['images']}")
     for group, rows in measured["groups"].items():

@@ -1,8 +1,8 @@
-"""Masks from boxes and from blobs of the heat map, by LiteMedSAM (core/engine/segment/lite_medsam.py).
+"""Lesion masks from boxes and from blobs of a heat map, by LiteMedSAM (core/engine/segment/lite_medsam.py).
 
-The embedding of an image takes a second, a box only a twentieth. A low-priority thread therefore computes the
-embeddings of the next cases in advance, and the last ones are cached. They depend on the image alone and never leave
-the server: each request first checks whether its reader may see results.
+Embedding an image takes a second, and segmenting a box a twentieth of a second. A low-priority thread therefore embeds
+the images of the next cases in advance, and recent embeddings are cached. An embedding depends on the image alone and
+never leaves the server, so it is computed even while results are hidden from the reader.
 """
 
 from __future__ import annotations
@@ -32,31 +32,33 @@ if TYPE_CHECKING:
 
     from core.engine.segment.lite_medsam import BoxModel, Corners
 
-KEPT = 64  # embeddings of 2 MiB
-AHEAD = 4  # images that wait for their embedding; one more drops the oldest
-SMALL = 1 / 6  # of the image's side: a smaller box is read in the visible part of the image, if that is smaller
-LEAST = 2  # pixels of a box's side
-MOST = 0.3  # of the image: a blob that covers more is not a lesion
-GRID = 512  # the longer side of a heat map when its blobs are found
+KEPT = 64  # cached embeddings, each 2 MiB
+AHEAD = 4  # queued images; one more image drops the oldest
+SMALL = 1 / 6  # fraction of the image's side up to which a box is segmented in the visible part of the image
+LEAST = 2  # minimum side length of a box in pixels
+MOST = 0.3  # maximum fraction of the image that a lesion covers
+GRID = 512  # length in pixels of a heat map's longer side when blobs are searched
 
 Window = tuple[int, int, int, int]
 Key = tuple[Source, Window | None]
 
 
 class Embeddings:
-    """A cache of the KEPT most recently used embeddings of images or of windows of them, each computed on first use."""
+    """Cache of the KEPT most recently used embeddings of images and windows, each computed on first use."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Key, Tensor] = OrderedDict()
         self._waiting: OrderedDict[Key, None] = OrderedDict()
-        self._turn = threading.Lock()  # one at a time: two would share the processors and take twice as long
+        self._turn = threading.Lock()  # two embeddings at once would share the processors and take twice as long
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def of(self, key: Key) -> Tensor:
-        """Returns the embedding of an image or window, computing it if needed. Raises Unreadable if the file cannot be
-        read, and Missing if the model is not installed."""
+        """Returns the embedding of an image or window. key: Source of the image, and window (x0, y0, x1, y1) or None.
+
+        Raises Unreadable if the file cannot be read, and Missing if the model is not installed.
+        """
         with self._turn:
             if key not in self._kept:
                 source, window = key
@@ -69,7 +71,7 @@ class Embeddings:
             return self._kept[key]
 
     def ahead(self, sources: list[Source]) -> None:
-        """Queues images, most urgent first, whose embeddings a background thread computes; at most AHEAD wait."""
+        """Queues up to AHEAD images, most urgent first, for a background thread that computes their embeddings."""
         with self._changed:
             for source in reversed(sources):
                 key = (source, None)
@@ -85,8 +87,10 @@ class Embeddings:
             self._changed.notify()
 
     def close(self, patience: float | None = None) -> bool:
-        """Stops the background thread, waiting up to `patience` seconds (None: any time); returns whether it ended.
-        If the interpreter exits while a thread is inside torch, the C++ library aborts it with an error."""
+        """Stops the background thread and returns whether it ended within `patience` seconds, by default without limit.
+
+        If the interpreter exited while the thread is inside torch, the C++ library would abort with an error.
+        """
         with self._changed:
             self._closed = True
             self._waiting.clear()
@@ -96,7 +100,7 @@ class Embeddings:
         return self._thread is None or not self._thread.is_alive()
 
     def _make(self) -> None:
-        if sys.platform == "linux":  # there, it affects only this thread and those it starts
+        if sys.platform == "linux":  # only on Linux, the priority applies to this thread alone
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         while True:
             with self._changed:
@@ -107,35 +111,37 @@ class Embeddings:
             try:
                 self.of(key)
             except (Unreadable, ValueError):
-                continue  # the request for this image reports it
+                continue  # a request for this image raises the same error
 
 
 EMBEDDINGS = Embeddings()
 
 
 def missing() -> str | None:
-    """Returns how to install the model that draws masks from boxes; None if it is installed."""
+    """Returns instructions to install the model for masks from boxes, or None if the model is installed."""
     return None if file() else HOW
 
 
 @functools.cache
 def model() -> BoxModel:
-    """Loads LiteMedSAM, once. Raises Missing if the weights are not installed or are not the expected ones."""
+    """Loads and caches LiteMedSAM. Raises Missing if the weights are not installed or not the expected ones."""
     from core.engine.segment.lite_medsam import load
 
     return load()
 
 
 def in_box(case: dict, box: Corners, window: Window | None = None) -> np.ndarray:
-    """Segments the lesion in a box (x0, y0, x1, y1) in pixels; returns bool (H, W) of the case's image.
+    """Segments the lesion in a box and returns a mask of the case's image, bool (H, W).
 
-    window: the visible part of the image, None for all of it; a small box is segmented within it. Raises ValueError if
-    the box hardly overlaps the image, and Missing if the model is not installed.
+    box: Corners (x0, y0, x1, y1) in pixels.
+    window: Visible part (x0, y0, x1, y1) of the image, in which a small box is segmented more precisely.
+
+    Raises ValueError if the box hardly overlaps the image, and Missing if the model is not installed.
     """
     width, height = case["width"], case["height"]
     box = (max(box[0], 0.0), max(box[1], 0.0), min(box[2], float(width)), min(box[3], float(height)))
     if box[2] - box[0] < LEAST or box[3] - box[1] < LEAST:
-        raise ValueError("The box holds nothing of the image: drag it round the lesion.")
+        raise ValueError("The box hardly overlaps the image. Drag a box around the lesion.")
     if window is not None:
         window = (max(window[0], 0), max(window[1], 0), min(window[2], width), min(window[3], height))
         inside = window[0] <= box[0] and window[1] <= box[1] and box[2] <= window[2] and box[3] <= window[3]
@@ -157,18 +163,23 @@ def under(
     level: float | None = None,
     window: Window | None = None,
 ) -> np.ndarray:
-    """Segments the lesion that the run's heat map shows at `spot` (x, y); returns bool (H, W) of the case's image.
+    """Segments the lesion at a point of the heat map and returns a mask of the case's image, bool (H, W).
 
-    The mask stays within the region of interest. level: the outline level on screen; None for the map's stored level.
-    Raises ValueError if the map shows nothing there or does not exist, or if the mask covers more than MOST of the
-    image, and Missing if the model is not installed.
+    The mask lies inside the region of interest.
+
+    spot: Point (x, y) in pixels of the image.
+    level: Heat-map value at which blobs are outlined, by default the stored level of the map.
+    window: Visible part of the image, as for `in_box`.
+
+    Raises ValueError if there is no heat map, if the map shows nothing at the point or if the mask covers more than
+    MOST of the image, and Missing if the model is not installed.
     """
     from core.engine.segment.region import boxes, chosen
 
     row = stored_map(store, run, case["id"])
     scale = pixel_scale(get_run(store, run))
     cells, shape = unpack_map(row), (case["height"], case["width"])
-    step = min(1.0, GRID / max(shape))  # a blob needs no finer box
+    step = min(1.0, GRID / max(shape))  # a finer grid would not improve the box of a blob
     size = max(1, round(shape[1] * step)), max(1, round(shape[0] * step))
     heat = cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR)
     source = Source.of(case)
@@ -182,7 +193,7 @@ def under(
     mask = in_box(case, chosen(model(), EMBEDDINGS.of((source, None)), wide, shape), window) & roi
     if mask.mean() > MOST:
         raise ValueError(
-            f"What the heat map shows there covers {100 * mask.mean():.0f} % of the image, too much for a lesion: drag "
-            "a box round it instead ( / )."
+            f"The blob of the heat map covers {100 * mask.mean():.0f} % of the image, too much for a lesion: drag "
+            "a box around the lesion instead ( / )."
         )
     return mask

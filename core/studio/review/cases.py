@@ -1,4 +1,4 @@
-"""The data that the page shows about a case: file, tags, readings, reviews and masks."""
+"""The data that the page shows about a case: file, tags, results of runs, decisions and masks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,11 @@ from core.studio.runs.operating import FLAG_PERCENTILE, OperatingPoint, in_effec
 from core.studio.runs.preferred import LEARNT, preference
 from core.studio.runs.readings import NOT_JUDGED, stored_map
 
-# Tags of cases: set and removed on many at once; which of them may give a label away.
-
 LONGEST = 60
 
 
 def clean_tag(name: str) -> str:
-    """Normalises the spaces of a tag. Raises ValueError if it is empty, too long, or holds a comma."""
+    """Returns a tag with single spaces. Raises ValueError unless the tag has 1 to LONGEST characters and no comma."""
     name = " ".join(name.split())
     if not name or len(name) > LONGEST or "," in name:
         raise ValueError(f"A tag has 1 to {LONGEST} characters and no comma.")
@@ -35,7 +33,7 @@ def clean_tag(name: str) -> str:
 
 
 def change_tag(store: Store, study: str, cases: Iterable[int], name: str, by: str, remove: bool = False) -> int:
-    """Sets or removes a tag on cases of a study; returns how many changed. Records one event in the audit trail."""
+    """Sets a tag on cases of a study, or removes the tag if `remove`, and returns the number of changed cases."""
     name = clean_tag(name)
     changed = []
     with store.write() as db:
@@ -59,7 +57,7 @@ def change_tag(store: Store, study: str, cases: Iterable[int], name: str, by: st
 
 
 def tags_of_study(store: Store, study: str, splits: tuple[str, ...]) -> list[dict]:
-    """Counts the cases with each tag in the given splits of a study; returns [{"tag", "cases"}], sorted by tag."""
+    """Counts the cases with each tag in the given splits of a study. Returns [{"tag", "cases"}], sorted by tag."""
     marks = ", ".join("?" * len(splits))
     return store.query(
         "SELECT t.tag, count(*) AS cases FROM cases c JOIN case_tags t ON t.case_id = c.id "
@@ -69,26 +67,26 @@ def tags_of_study(store: Store, study: str, splits: tuple[str, ...]) -> list[dic
 
 
 def tags_by_people(store: Store, study: str) -> set[str]:
-    """Returns the tags that people have added to cases of the study; all other tags came with the import."""
+    """Returns the tags that people have added to cases of the study; all other tags come from the import."""
     return set(store.setting(f"tags:{study}", []))
 
 
 def tags_shown(case: Mapping[str, Any], people: Set[str]) -> dict:
-    """Returns the tags of a case's row as {"tags", "kinds"}. kinds: tags that came with the import and may reveal what
-    the image shows. people: the result of `tags_by_people` for the study."""
+    """Returns the tags of a case as {"tags", "kinds": tags from the import, which may reveal what the image shows}.
+
+    people: Result of `tags_by_people` for the study.
+    """
     tags = json.loads(case["tags"])
     return {"tags": tags, "kinds": [tag for tag in tags if tag not in people]}
 
 
-# Facts about a case besides its picture: file, format, patient's key, import. Only what the studio stores.
-
-KEY = 8  # characters of a patient's key that are displayed
+KEY = 8  # displayed characters of a patient's key
 _NAMES = {"JPG": "JPEG", "TIF": "TIFF", "DCM": "DICOM", "IMA": "DICOM"}  # suffix: format
 
 
 @functools.lru_cache(maxsize=1024)
 def kind_of_file(path: str, sha256: str | None) -> str:
-    """Returns the name of a file's format, from its suffix or its first bytes. sha256: only part of the cache key."""
+    """Returns the name of a file's format, such as "PNG", "DICOM" or "MP4 recording". sha256: Used as a cache key."""
     suffix = Path(path).suffix[1:].upper()
     try:
         if video.is_video(Path(path)):
@@ -99,10 +97,11 @@ def kind_of_file(path: str, sha256: str | None) -> str:
 
 
 def facts_of_file(case: Mapping[str, Any]) -> dict:
-    """Returns the facts about a case's file: {"format", "patient", "study", "added", "shown_from", "text", "odd"}.
+    """Returns facts about the file of a case.
 
-    patient: the first letters of the patient's keyed hash; shown_from: the stored values displayed as black and white;
-    text: whether burned-in text is likely; odd: values in a DICOM file's header that are invalid and not used.
+    Returns {"format", "patient": first letters of the patient's keyed hash, or None, "study": id of the study, "added":
+    time of the import, "shown_from": pixel values that are displayed as black and white, or None, "text": whether
+    burned-in text is likely, or None, "odd": invalid values in a DICOM header, which are not used}.
     """
     return {
         "format": kind_of_file(case["path"], case["sha256"]),
@@ -115,18 +114,17 @@ def facts_of_file(case: Mapping[str, Any]) -> dict:
     }
 
 
-# Everything that the room shows next to the picture of a case, as far as its reader may see it.
-
-LEARNT_FROM = "The detector has learnt from this case, or from one like it: this is no evidence of how well it reads."
+LEARNT_FROM = "The detector was trained on this case or a related one, so this result is no evidence of its accuracy."
 
 
 def scored_runs(store: Store, study: str) -> list[dict]:
-    """Lists a study's runs that have readings, the default one first.
+    """Lists a study's runs that have scored cases, the default run first.
 
-    Returns [{"id", "name", "method", "created", "encoder", "title", "compares", "first", "adopted"}]. compares: whether
-    a run can show the normal patch with which a patch was compared. first: whether it is the first run in the list with
-    its detector. The adopted run comes first, then the others by `preferred.preference` of their detector, newest
-    first; runs on untrained encoders come last.
+    Returns [{"id", "name", "method": detector, "created", "encoder": pre-training method of the encoder, or None,
+    "title": name of the detector for people, "compares": whether the run can show the normal patch that is most similar
+    to a patch, "first": whether the run is the first in the list with its detector, "adopted": whether the run is the
+    study's adopted run}]. The adopted run comes first, runs on untrained encoders come last, and the others are sorted
+    by `preferred.preference` of their detector and then from the newest to the oldest.
     """
     rows = store.query(
         "SELECT f.id, f.name, f.method, f.created, p.method AS encoder, f.id = (SELECT json_extract(value, '$') "
@@ -148,7 +146,7 @@ def scored_runs(store: Store, study: str) -> list[dict]:
 
 
 def runs_of_trial(context: RequestContext) -> list[dict]:
-    """Lists the run that is shown in the reader's part of a trial; [] if its arm shows none."""
+    """Lists the run whose results the reader sees in the current session of a trial, or [] if the arm shows none."""
     shows_run = context.trial and context.trial["arm"] in ("aided", "both")
     run_id = context.trial["run"] if context.trial and shows_run else None
     runs = [r for r in scored_runs(context.store, context.study) if r["id"] == run_id]
@@ -156,7 +154,7 @@ def runs_of_trial(context: RequestContext) -> list[dict]:
 
 
 def rows_of(context: RequestContext, ids: list[int]) -> list[Row]:
-    """Reads the rows of the study's cases with these ids, in the given order."""
+    """Returns the rows of the study's cases with these ids, in the given order."""
     rows = context.store.query(
         "SELECT c.* FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value AND c.study = ?",
         [json.dumps(ids), context.study],
@@ -166,15 +164,13 @@ def rows_of(context: RequestContext, ids: list[int]) -> list[Row]:
 
 
 def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[str, dict | None]:
-    """Returns each run's score, percentile and flag inside the region of interest, in numbers and words; None for a run
-    that has not scored the case."""
+    """Returns {run: its results on the case, or None without a score}, inside the region of interest if available."""
     rows = context.store.query(
         "SELECT r.run, score, score_roi, percentile, percentile_roi, flagged, flagged_roi, map IS NOT NULL AS has_map, "
-        "extra "
-        "FROM json_each(?) j CROSS JOIN readings r ON r.run = j.value AND r.case_id = ?",
+        "extra FROM json_each(?) j CROSS JOIN readings r ON r.run = j.value AND r.case_id = ?",
         [json.dumps(runs), case_id],
     )
-    # The point may reflect others' decisions or labels: not shown in a trial or a blind reading.
+    # The operating point is hidden from blind readers, because it may reflect labels or decisions of other readers.
     points = {} if context.blinded or context.trial else in_effect(context.store, *runs)
     out: dict[str, dict | None] = dict.fromkeys(runs)
     for row in rows:
@@ -192,8 +188,8 @@ def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[st
 
 
 def _in_words(percentile: float | None, flagged: bool | None, point: OperatingPoint | None) -> str:
-    """Puts a percentile into words: 'Higher than 99.2 % of held-out normals; flagged (above 95 %).' point: None if it
-    must not be shown."""
+    """Describes a percentile, such as 'Higher than 99.2 % of held-out normals; flagged (above 95 %).' point: Operating
+    point, or None if the point is hidden from the reader."""
     if percentile is None:
         return "Not scored by this run yet."
     share = "all" if percentile >= 100 else f"{percentile:.1f} % of"
@@ -210,21 +206,24 @@ def _not_judged(extra: dict) -> str:
 
 
 def map_of(context: RequestContext) -> dict:
-    """Reads the heat map of the context's case by its run; under neutral names `created` is replaced by a keyed hash.
-    Raises ValueError if there is none."""
+    """Returns the stored heat map of the requested case and run, with a keyed hash as "created" under neutral names.
+
+    Raises ValueError if the run has no heat map of the case.
+    """
     row = stored_map(context.store, context.run or "", context.asked_case["id"])
     return {**row, "created": context.names.stamp(row["created"], context.asked_case["id"])}
 
 
 def detail(context: RequestContext, case: Row | None = None) -> dict:
-    """Describes a case for the page, with the results of the context's run and of each detector's first run.
+    """Describes a case for the page, with the results of the requested run and of the first run of each detector.
 
-    case: None for the context's case, or another one of its study. A blind reader who has not committed only gets the
-    number and the size, and their own decisions and findings.
+    case: Row of a case of the study, by default the requested case.
+
+    Before the first decision, a blind reader only gets the image's size and the reader's own decisions and findings.
     """
     store, reader, case = context.store, context.reader, case or context.asked_case
     case_id = case["id"]
-    rows = store.query(  # at least one row, which has the reader's marks
+    rows = store.query(  # at least one row, which has the reader's statements
         "SELECT r.*, k.review_id IS NOT NULL AS counts, (SELECT json_object('finished', a.finished, 'normal', "
         "a.normal IS NOT NULL) FROM case_marks a WHERE a.case_id = ? AND a.reader = ?) AS marks "
         "FROM (SELECT 1) LEFT JOIN reviews r ON r.case_id = ? LEFT JOIN current_reviews k "
@@ -246,7 +245,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         "name": "Case" if context.blinded else name_shown(case),  # sessions.py sets the displayed name
         "blind": hidden,
         "mine": [
-            # a review's own id would tell a blind reader how many others exist
+            # The stored id of a decision would tell a blind reader how many other decisions exist.
             {"id": position} | {k: r[k] for k in ("decision", "comment", "created", "stage", "active")}
             for position, r in enumerate(own_reviews, 1)
         ],
@@ -275,7 +274,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
     for run_id, reading in out["readings"].items():
         if reading and run_id in learners and case_id in learnt_from(store, run_id):
             reading["words"] = f"{reading['words']} {LEARNT_FROM}"
-    if not context.names.covers:  # patient and time of import would reveal neighbours in the list
+    if not context.names.covers:  # the patient and the time of the import would identify related cases
         out["about"] = facts_of_file(case)
     if not context.blinded:
         out["others"] = sorted(
@@ -284,13 +283,13 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
             key=lambda r: (r["reader"], r["stage"]),
         )  # fmt: skip
         where, values = volumes.same(case)
-        here = store.first(f"SELECT count(*) AS n, min(id) AS first FROM cases WHERE {where}", values)
-        out |= {"frames": here["n"], "recording": here["first"]}
+        frames = store.first(f"SELECT count(*) AS n, min(id) AS first FROM cases WHERE {where}", values)
+        out |= {"frames": frames["n"], "recording": frames["first"]}
     return out
 
 
 def _in_trial(context: RequestContext, case_id: int) -> dict:
-    """Returns what a trial shows of a case in addition to its image and the reader's marks; its arm may hide the AI."""
+    """Returns the data that a trial shows in addition to the image; results of the run depend on the trial's arm."""
     run = context.trial["run"] if context.trial and not context.hides(case_id) else None
     return {
         "label": "unknown",
@@ -303,19 +302,17 @@ def _in_trial(context: RequestContext, case_id: int) -> dict:
 
 
 def timeline(context: RequestContext) -> list[dict]:
-    """Lists the frames of the case's recording in order of time, or the slices of its volume in order of position.
+    """Lists the frames of the requested case's recording by time, or the slices of its volume by position.
 
-    Returns [{"id", "frame", "percentile", "score", "flagged"}]; empty for a single image, and for a blind reader.
+    Returns [{"id", "frame", "percentile", "score", "flagged"}], or [] for a single image or a blind reader.
     """
     if context.blinded:
         return []
     where, values = volumes.same(context.asked_case)
     rows = context.store.query(
         "SELECT c.id, c.frame, coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.score_roi, "
-        "r.score) AS score, "
-        "coalesce(r.flagged_roi, r.flagged) AS flagged FROM cases c LEFT JOIN readings r ON r.run = ? AND "
-        "r.case_id = c.id "
-        f"WHERE {where} ORDER BY {volumes.ORDER}",
+        "r.score) AS score, coalesce(r.flagged_roi, r.flagged) AS flagged FROM cases c LEFT JOIN readings r "
+        f"ON r.run = ? AND r.case_id = c.id WHERE {where} ORDER BY {volumes.ORDER}",
         [context.run, *values],
     )
     return rows if len(rows) > 1 else []

@@ -1,9 +1,8 @@
-"""The facts of a request: reader, study, run and case, reading session, what is hidden, and which names are shown.
+"""The context of a request: reader, study, run, case, reading session, trial, hidden data and displayed names.
 
-These facts are read once, in the transaction of the request, and passed to all functions below. An unknown study, and a
-run or a case of another study, are refused here, so that no function can mix up studies. Some requests may involve
-several studies and do not use this module: MedMix with a donor study, projecting a study into another study's map,
-training from another run's encoder, and comparing runs.
+The context is read once, in the transaction of the request, and passed to all functions that answer the request. Runs
+and cases of another study are refused here, so that no function can mix up studies. Requests that may involve several
+studies do not use this module, such as MedMix with lesions of another study or a comparison of runs.
 """
 
 from __future__ import annotations
@@ -44,26 +43,34 @@ _LAYER = ("reader_role", "read_blind", "people_tags", "reading_session", "asked_
 
 
 class NoOrder(Exception):
-    """Raised if neutral names are needed but not drawn yet: `reading` draws them and starts again."""
+    """Raised if neutral names are needed but not drawn yet, so that `reading` draws the names and starts again."""
 
     def __init__(self, study: str, reader: str, session: int | None):
         self.order = study, reader, session
 
 
 def no_case(number: int) -> NotFound:
-    """Returns the error for a number that is not a case, or not one of the request's study."""
+    """Returns the error for the number of a case that does not exist or belongs to another study."""
     return NotFound(f"Unknown case {number}; it may have been removed with its study. Reload the page.")
 
 
 @dataclass(frozen=True)
 class RequestContext:
-    """The facts of one request.
+    """Context of one request: who asks about which study, run and case, and what may be shown.
 
-    study: the study's id; about_study: its row. run: id of the requested run; about_run: {"id", "kind", "method",
-    "parent"}. case: row of the requested case. session: the reader's open reading session of the study. blind: whether
-    readers without another role read the study blind first. reads_blind: whether the reader reads any study blind, or
-    in a trial. people_tags: tags that people have added. trial: the running trial, with the reader's open part ("arm":
-    unaided, aided, both, repeat); a participant reads the study only through the parts.
+    single_user: Whether the studio runs in single-user mode, in which the reader has all rights.
+    role: Role of the reader, or None if the reader has no account.
+    study: Id of the study.
+    about_study: Row of the study.
+    blind: Whether the study is read blind first by readers who neither adjudicate nor administer.
+    reads_blind: Whether the reader reads any study blind or in a trial.
+    session: Row of the reader's open reading session of the study, or None.
+    trial: Running trial in which the reader takes part, with the "arm" of the reader's session: "unaided", "aided",
+        "both" or "repeat". None without such a trial.
+    about_run: The requested run as {"id", "kind", "method", "parent"}, or None.
+    case: Row of the requested case, or None.
+    people_tags: Tags that people, not the import, have added to cases of the study.
+    names: Translation between stored and displayed ids and names.
     """
 
     store: Store
@@ -93,10 +100,13 @@ class RequestContext:
         run: str | None = None,
         single_user: bool = False,
     ) -> RequestContext:
-        """Reads the context of a request about `study`, or about the study of a case.
+        """Reads the context of a request about a study, or about a case and its study.
 
-        number: the case's number on the page, which may be neutral; case_id: its id in the database. Raises NotFound if
-        the study or case is unknown or the case or run is not of the study, Hidden if a trial does not show them.
+        number: Number of the case as the reader sees it, which may be neutral.
+        case_id: Stored id of the case, instead of `number`.
+
+        Raises NotFound if the study, case or run is unknown or they do not belong together, and Hidden if a trial hides
+        them from the reader.
         """
         case, order = None, None
         if case_id is not None:
@@ -161,17 +171,18 @@ class RequestContext:
 
     @property
     def run(self) -> str | None:
+        """Id of the requested run, or None."""
         return self.about_run["id"] if self.about_run else None
 
     @property
     def rights(self) -> dict:
-        """The reader's rights, as `people.rights` returns them."""
+        """Rights of the reader, as `people.rights` returns them."""
         return rights_of(self.role, self.single_user)
 
     @property
     def blinded(self) -> bool:
-        """Whether the reader reads the study blind. In a blind session or a trial, everyone does; in a blind study,
-        everyone except adjudicators and administrators."""
+        """Whether the reader reads the study blind. In a trial or a blind session, every reader does. In a blind study,
+        every reader except adjudicators and administrators does."""
         return (
             self.trial is not None
             or bool(self.session and self.session["blind"])
@@ -180,25 +191,25 @@ class RequestContext:
 
     @property
     def two_stages(self) -> bool:
-        """Whether a second decision on a case is stored in addition to the first one."""
+        """Whether a second decision on a case is stored in addition to the first decision."""
         if self.trial is not None:
             return bool(self.trial["arm"] == "both")
         return self.blind or bool(self.session and self.session["blind"])
 
     @property
     def first_review(self) -> int:
-        """The id of the last review before the open session, 0 without one: only later ones count in the session."""
+        """Id of the last decision before the open session, whose own decisions have higher ids; 0 without a session."""
         return self.session["first_review"] if self.session else 0
 
     @property
     def asked_case(self) -> Row:
-        """The row of the requested case. Raises NotFound if none was requested."""
+        """Row of the requested case. Raises NotFound if the request names no case."""
         if self.case is None:
-            raise NotFound("No case was named.")
+            raise NotFound("The request names no case.")
         return self.case
 
     def of_study(self, numbers: list[int]) -> list[int]:
-        """Translates the page's case numbers into the cases' own ids. Raises NotFound if one is not of the study."""
+        """Translates numbers as the reader sees them into ids of cases. Raises NotFound for a case of another study."""
         if not self.names.covers:
             query = "SELECT id FROM cases WHERE study = ? AND id IN (SELECT value FROM json_each(?))"
             case_ids = {row["id"]: row["id"] for row in self.store.query(query, [self.study, json.dumps(numbers)])}
@@ -210,7 +221,7 @@ class RequestContext:
         return [case_ids[number] for number in numbers]
 
     def committed(self, cases: list[int]) -> set[int]:
-        """Returns the cases on which the reader's first decision is stored, in the open session if there is one."""
+        """Returns the ids of those cases that have a first decision by the reader, in the open session if any."""
         rows = self.store.query(
             "SELECT r.case_id FROM json_each(?) j CROSS JOIN reviews r ON r.case_id = j.value AND r.reader = ? "
             "AND r.stage = 'first' AND r.active = 1 AND r.id > ?",
@@ -219,16 +230,16 @@ class RequestContext:
         return {row["case_id"] for row in rows}
 
     def hides(self, case_id: int) -> bool:
-        """Returns whether score, heat map, mask, label, name and other readers' decisions of the case are hidden.
+        """Returns whether results, masks, label, name and other readers' decisions on a case are hidden.
 
-        In a trial, False means that only the run's results are shown.
+        In a trial, all of these except the run's results are always hidden.
         """
         if self.trial is not None and self.trial["arm"] != "both":
             return bool(self.trial["arm"] != "aided")
         return self.blinded and case_id not in self.committed([case_id])
 
     def demand_seen(self, *cases: int) -> None:
-        """Raises Hidden if one of the cases (by default the requested one) is hidden from the reader."""
+        """Raises Hidden if data of one of the cases, by default the requested case, are hidden from the reader."""
         requested = list(cases) or [self.asked_case["id"]]
         if self.trial is not None and any(map(self.hides, requested)):
             raise Hidden(NO_MACHINE)
@@ -236,13 +247,12 @@ class RequestContext:
             raise Hidden(DECIDE_FIRST)
 
     def demand_marks(self) -> None:
-        """Raises Hidden in a trial that does not ask for marks. A blind reader marks a lesion before the score is
-        shown, as a localisation study requires."""
+        """Raises Hidden in a trial in which readers do not mark lesions."""
         if self.trial is not None and not self.trial["marks"]:
             raise Hidden("Readers mark no lesions in this trial.")
 
     def demand_open(self, *cases: int) -> None:
-        """Raises Hidden as `demand_seen` does, and in any trial: masks, drafts and tags are not part of a trial."""
+        """Raises Hidden as `demand_seen` does, and in every trial, because trials have no masks, drafts or tags."""
         if self.trial is not None:
             raise Hidden(NO_MACHINE)
         self.demand_seen(*cases)
@@ -255,7 +265,7 @@ class RequestContext:
 
 @contextlib.contextmanager
 def reading(store: Store, reader: str, **request) -> Iterator[RequestContext]:
-    """Opens a read transaction and yields the request's context in it; arguments as for `RequestContext.read`."""
+    """Opens a read transaction and yields the context of a request. request: Arguments of `RequestContext.read`."""
     while True:
         try:
             with store.snapshot():
@@ -268,13 +278,13 @@ def reading(store: Store, reader: str, **request) -> Iterator[RequestContext]:
 
 @contextlib.contextmanager
 def writing(store: Store, reader: str, **request) -> Iterator[RequestContext]:
-    """Opens a write transaction, locked from the start, and yields the context of a request that writes in it."""
+    """Opens a write transaction and yields the context of a request. request: Arguments of `RequestContext.read`."""
     with store.write():
         yield RequestContext.read(store, reader, **request)
 
 
 def _named(store: Store, reader: str, number: int) -> tuple[Row | None, int | None]:
-    """Returns the row of a case by its number on the page, and the id of the neutral list that has the number."""
+    """Returns the row of a case by its displayed number, and the id of the neutral list if the number is neutral."""
     if number >= sessions.FIRST:
         return sessions.case_listed(store, reader, number)
     return store.one("SELECT * FROM cases WHERE id = ?", [number]), None
@@ -283,7 +293,7 @@ def _named(store: Store, reader: str, number: int) -> tuple[Row | None, int | No
 def _demand_part(
     store: Store, trial: Row, session: Row | None, case: Row | None, number: int | None, run: str | None
 ) -> None:
-    """Raises unless the reader's part of a trial is open, has the case in its list, and shows the run."""
+    """Raises Hidden or NotFound unless the reader's session of a trial is open, has the case and shows the run."""
     if session is None or session["id"] != trial["session"]:
         raise Hidden(NOT_OPEN) if number is None else no_case(number)
     listed = "SELECT 1 FROM reading_session_cases WHERE session = ? AND case_id = ?"

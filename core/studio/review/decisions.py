@@ -1,4 +1,4 @@
-"""Readers' decisions on cases, and the findings that they record."""
+"""Readers' decisions on cases and readers' findings, both recorded in the audit trail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.studio.db.store import NotFound, Store, now
 from core.studio.review.context import RequestContext
 from core.studio.review.masks import version_shown
 
-# Decisions: added, never rewritten; each with its event in the same transaction; undo and redo work across cases.
+# Decisions are added and never overwritten. Undo and redo work across the cases of a study.
 
 DECISIONS = ("normal", "abnormal", "unsure")
 
@@ -27,11 +27,18 @@ def decide(
     rating: float | None = None,
     token: str | None = None,
 ) -> dict:
-    """Stores a reader's decision on the context's case; returns {"review", "case", "stage", "decision"}.
+    """Stores a reader's decision on the requested case.
 
-    The stage is `adjudication` if requested, `second` after a first decision in a blind reading, else `first`. If a
-    request is repeated with the same `token`, it gets the same answer and stores nothing. Raises ValueError for an
-    unknown decision, or if the `rating` (0 to 100) is missing or not asked for; TooMuch at the limit of reviews.
+    decision: "normal", "abnormal" or "unsure".
+    seconds: Time that the reader took for the decision.
+    shown: Settings of the display at the time of the decision, for the record.
+    adjudication: Whether the reader decides as the adjudicator of several readers.
+    rating: Suspicion from 0 to 100, which a trial may require.
+    token: Id of the request. A repeated request with the same id gets the same answer and stores nothing.
+
+    Returns {"review": id of the stored decision, "case": id of the case, "stage", "decision"}. The stage is
+    "adjudication", "second" after a first decision in a blind reading, or else "first". Raises ValueError if the
+    decision is unknown or a rating is missing or not asked for, and TooMuch if there are too many decisions.
     """
     trial = context.trial
     if (rating is None) == bool(trial and trial["rated"]):
@@ -89,7 +96,7 @@ def decide(
 
 
 def _read_in_trial(context: RequestContext, trial: dict, review: int, decision: str, rating: float | None) -> None:
-    """Stores a read with its rating and the current marks; the first read of a trial freezes its plan."""
+    """Stores a decision in a trial with its rating and annotations; the first decision freezes the trial's plan."""
     store = context.store
     certain = DECISIONS.index(decision) if rating is None else rating
     marks = [[*f["box"], f["rating"] if f["rating"] is not None else certain] for f in _marks_of(context) if f["box"]]
@@ -113,16 +120,16 @@ def _marks_of(context: RequestContext) -> list[dict]:
 
 
 def _standing(context: RequestContext, case_id: int) -> list[dict]:
-    """Returns the reader's reviews of a case that are not undone, the latest first."""
     query = "SELECT id, stage, decision FROM reviews WHERE case_id = ? AND reader = ? AND active = 1 ORDER BY id DESC"
     return context.store.query(query, [case_id, context.reader])
 
 
 def undo(context: RequestContext, token: str | None = None) -> dict | None:
-    """Undoes the reader's last decision in the study; an earlier decision on the case, if any, counts again.
+    """Undoes the reader's last decision in the study, so that an earlier decision on the same case counts again.
 
-    Returns {"case", "review", "decision"} with the decision that counts now, or None if there is nothing to undo.
-    Raises ValueError for a blind first decision, because the reader has seen the results since.
+    Returns {"case": id of the case, "review": id of the undone decision, "decision": decision that counts now, if any},
+    or None if there is nothing to undo. Raises ValueError if the last decision is a blind first decision, because the
+    reader has seen the results after that decision.
     """
     store, study, reader = context.store, context.study, context.reader
     token = _request_key(token, reader, "undo", study)
@@ -145,7 +152,7 @@ def undo(context: RequestContext, token: str | None = None) -> dict | None:
 
 
 def redo(context: RequestContext, token: str | None = None) -> dict | None:
-    """Restores the decision that was undone last; returns what `undo` returns, None if nothing can be restored."""
+    """Restores the reader's decision that was undone last, and returns the same result as `undo`."""
     store, study, reader = context.store, context.study, context.reader
     token = _request_key(token, reader, "redo", study)
     with store.write() as db:
@@ -182,7 +189,7 @@ def _record_change(context: RequestContext, kind: str, review: dict, token: str 
 
 
 def _request_key(token: str | None, reader: str, act: str, subject: int | str) -> str | None:
-    """Returns a key of a request's token that differs for another reader, case or kind of request; None without one."""
+    """Returns a key that is unique to the token, reader, kind of request and case or study, or None without a token."""
     return hashlib.sha256(json.dumps([token, reader, act, subject]).encode()).hexdigest() if token else None
 
 
@@ -196,10 +203,8 @@ def _keep(store: Store, token: str | None, answer: dict) -> None:
         store.db.execute("INSERT INTO answered VALUES (?, ?, ?)", [token, now(), json.dumps(answer)])
 
 
-# Findings: what is seen on a case, in a mask, a box or at a point; with a label from the study's list.
-
 LABELS = ("polyp", "lesion", "artefact")
-LABELS_BY_KIND = {  # kind of image (core/studio/ingest/kind.py): labels that fit it
+LABELS_BY_KIND = {  # kind of image (core/studio/ingest/kind.py): suitable labels
     "endoscopy": ("polyp", "ulcer", "inflammation", "bleeding", "artefact"),
     "fundus": ("microaneurysm", "haemorrhage", "hard exudate", "soft exudate", "new vessels", "artefact"),
     "xray": ("opacity", "nodule", "effusion", "pneumothorax", "device", "artefact"),
@@ -209,12 +214,15 @@ LABELS_BY_KIND = {  # kind of image (core/studio/ingest/kind.py): labels that fi
 
 
 def finding_labels(store: Store, study: str) -> list[str]:
-    """Returns the labels that the study offers for findings: its own list, else LABELS."""
+    """Returns the labels that readers of the study can give a finding."""
     return store.setting(f"labels:{study}", list(LABELS))
 
 
 def fit_labels(store: Store, study: str, kind: str, by: str) -> list[str]:
-    """Sets the labels for a kind of image, unless the study has its own labels or findings; returns its labels."""
+    """Sets the default labels for a kind of image, unless the study has custom labels or findings.
+
+    Returns the study's labels.
+    """
     chosen = store.setting(f"labels:{study}")
     has_own = chosen is not None and tuple(chosen) not in LABELS_BY_KIND.values()
     used = "SELECT 1 FROM findings f JOIN cases c ON c.id = f.case_id WHERE c.study = ? LIMIT 1"
@@ -224,7 +232,10 @@ def fit_labels(store: Store, study: str, kind: str, by: str) -> list[str]:
 
 
 def set_labels(store: Store, study: str, names: list[str], by: str) -> list[str]:
-    """Replaces the study's list of labels; existing findings keep theirs. Raises ValueError if no label is given."""
+    """Replaces the study's labels and returns the new labels without duplicates; existing findings keep their labels.
+
+    Raises ValueError if no label is given.
+    """
     clean = list(dict.fromkeys(n.strip()[:60] for n in names if n.strip()))
     if not clean:
         raise ValueError("a study needs at least one label for findings")
@@ -243,20 +254,24 @@ def add_finding(
     box: tuple[float, float, float, float] | None = None,
     rating: float | None = None,
 ) -> int:
-    """Records a finding on the context's case; returns its id. box: x0, y0, x1, y1 in pixels; a point has equal
-    corners. rating: 0 to 100, in a trial.
+    """Records a finding, which is a labelled observation, on the requested case and returns the finding's id.
 
-    Raises ValueError for a box outside the image, an empty label or an unexpected rating; TooMuch at the limit.
+    mask_version: Version of the reader's lesion mask to which the finding refers, or None.
+    box: Corners (x0, y0, x1, y1) of a box in pixels; the two corners of a point are the same.
+    rating: Suspicion from 0 to 100, in a trial that asks for ratings.
+
+    Raises ValueError if the box reaches outside the image, the label is empty or the rating is unexpected, and TooMuch
+    if the reader has too many findings on the case.
     """
     store, reader, case = context.store, context.reader, context.asked_case
     if box is not None:
         x0, y0, x1, y1 = box
         if not (0 <= x0 <= x1 <= case["width"] and 0 <= y0 <= y1 <= case["height"]):
-            raise ValueError("The box or point is not inside the image.")
+            raise ValueError("The box or point must lie inside the image.")
     if not label.strip():
         raise ValueError("a finding needs a label")
     if rating is not None and not (context.trial and context.trial["rated"] and 0 <= rating <= 100):
-        raise ValueError("A mark has a rating from 0 to 100, and only in a trial that asks for ratings.")
+        raise ValueError("A finding takes a rating, from 0 to 100, only in a trial that asks for ratings.")
     fields = {"mask_version": mask_version, "label": label.strip()[:60], "comment": comment[:4000]}
     with store.write() as db:
         limits.demand_rows(store, "finding", "findings", "case_id = ? AND reader = ?", [case["id"], reader])
@@ -273,9 +288,9 @@ def add_finding(
 def insert_finding(
     store: Store, case_id: int, reader: str, row: dict, box: tuple[float, ...] | None, created: str
 ) -> dict:
-    """Inserts a finding, {"mask_version", "label", "comment"} and its box, on a case; returns the stored row."""
+    """Inserts a finding on a case and returns the stored row. row: {"mask_version", "label", "comment"}."""
     with store.write() as db:
-        # Numbered by the clock, in microseconds: consecutive ids would reveal how many there are.
+        # The id is the time in microseconds, because consecutive ids would reveal the number of findings.
         last = store.first("SELECT coalesce(max(id), 0) AS id FROM findings")["id"]
         row = {
             "id": max(time.time_ns() // 1000, last + 1),
@@ -290,17 +305,14 @@ def insert_finding(
 
 
 def findings_of(context: RequestContext, case_id: int) -> list[dict]:
-    """Lists the findings on a case, oldest first.
-
-    Returns [{"id", "label", "comment", "reader", "created", "mask_version", "box"}]. A blind reader gets only their own
-    findings.
-    """
+    """Lists the findings on a case as [{"id", "label", "comment", "reader", "created", "mask_version", "box"}], oldest
+    first. A blind reader gets only the reader's own findings."""
     rows = context.store.query(
         "SELECT id, label, comment, reader, created, mask_version, box FROM findings WHERE case_id = ? ORDER BY id",
         [case_id],
     )
     visible = [row for row in rows if not context.blinded or row["reader"] == context.reader]
-    if context.trial is not None and context.session is not None:  # not those of the reader's other parts
+    if context.trial is not None and context.session is not None:  # without findings from the trial's other sessions
         visible = [row for row in visible if row["created"] >= context.session["created"]]
     for row in visible:
         row["box"] = row["box"] and json.loads(row["box"])
@@ -309,7 +321,7 @@ def findings_of(context: RequestContext, case_id: int) -> list[dict]:
 
 
 def case_of_finding(store: Store, finding: int, reader: str) -> int:
-    """Returns the case of a reader's own finding. Raises NotFound if it is another reader's or unknown."""
+    """Returns the id of the case of a reader's own finding. Raises NotFound if the reader has no such finding."""
     row = store.one("SELECT case_id FROM findings WHERE id = ? AND reader = ?", [finding, reader])
     if row is None:
         raise NotFound("You have no such finding.")
@@ -317,7 +329,7 @@ def case_of_finding(store: Store, finding: int, reader: str) -> int:
 
 
 def remove_finding(context: RequestContext, finding: int) -> None:
-    """Removes the reader's finding on the context's case and records it. Raises NotFound if it is not the reader's."""
+    """Deletes the reader's own finding on the requested case. Raises NotFound if the reader has no such finding."""
     store, reader, case = context.store, context.reader, context.asked_case["id"]
     with store.write() as db:
         row = store.one("SELECT * FROM findings WHERE id = ? AND case_id = ?", [finding, case])

@@ -1,8 +1,8 @@
-"""Erases a patient's data from a home (the studio's data folder); lists models trained on it and copies out of reach.
+"""Erases a patient's data from a home, which is the studio's data folder, and lists what an erasure cannot delete.
 
-An erasure is a row of the table `erasures`, with a list of what to delete and the next of STEPS. Each step can be
-repeated, so an interrupted erasure continues automatically (`go_on`, when the studio starts and once a day). Trained
-models stay, with a note: weights cannot forget a case, so they have to be trained again without it.
+An erasure is a row of the table `erasures` with a list of what to delete and the next one of STEPS. Each step can be
+repeated, so `go_on` continues an interrupted erasure when the studio starts and once a day. Trained models stay, with a
+note that they should be trained again, because weights cannot forget a case.
 """
 
 from __future__ import annotations
@@ -27,23 +27,30 @@ from core.studio.ingest.patients import Patients
 from core.studio.jobs import stopping
 from core.studio.runs import records as runs
 
-# Free text by people, programs and imports, which may name a file or the patient.
+# Columns of free text by people, programs and imports, which may name a file or the patient.
 _TEXTS = (
     ("reviews", "comment"), ("findings", "comment"), ("lesion_masks", "note"), ("logs", "line"), ("jobs", "message"),
     ("jobs", "error"), ("runs", "note"), ("watches", "message"), ("presets", "note"),
 )  # fmt: skip
-SHORTEST = 4  # characters of a name that is searched in texts and files: shorter ones occur everywhere
+SHORTEST = 4  # characters of a name that is searched in texts and files, because shorter names occur everywhere
 ERASED = audit.ERASED
 _THESE = "IN (SELECT value FROM json_each(?))"
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A patient's data in a home, which an erasure deletes. outside: image files outside the home, which stay.
+    """A patient's data in a home, the studio's data folder, as numbers and lists of what an erasure deletes or keeps.
 
-    runs: [{"id", "name", "study"}] trained on the patient's cases. maps: feature maps that use their studies. made:
-    reports, sheets and exported models of these studies. comments: number of comments on other cases that name the
-    patient. left: number of exports of the studies. backups: number of copies of the database in the home.
+    readings: Number of scores that runs gave the cases.
+    comments: Number of comments on other cases that name the patient.
+    files: Paths in the home of the patient's image files.
+    outside: Paths of the patient's image files outside the home, which are not deleted.
+    prepared: Ids of the studies with cached image arrays.
+    maps: Keys of the cluster maps that use images of the studies.
+    runs: Runs trained on the patient's cases as {"id", "name", "study"}, which stay.
+    made: Paths in the home of reports, sheets and exported models of the studies.
+    left: Number of exports of the studies, which cannot be recalled.
+    backups: Number of database backups in the home.
     """
 
     cases: int
@@ -67,10 +74,12 @@ class Trace:
 
 
 def cases_of(store: Store, patient: str = "", case: int | None = None) -> list[Row]:
-    """Returns the cases of a patient in all studies, and all cases with the same content.
+    """Returns the rows of a patient's cases in all studies, and of all cases with the same image file or series.
 
-    The patient is given by name, as in the import, or by the id of a case. If the patient of that case is unknown, only
-    the case and its volume or recording are returned. Raises NotFound if there is no such case.
+    patient: Patient's name or id as in the import.
+    case: Id of a case of the patient. Cases of an unknown patient are found by the same file or series.
+
+    Raises NotFound if no case matches.
     """
     key = Patients(store)(Path(), patient) if patient.strip() else None
     rows = store.query("SELECT * FROM cases WHERE patient = ? OR id = ?", [key, case])
@@ -85,12 +94,12 @@ def _with_the_same(store: Store, ids: list[int]) -> list[Row]:
         [json.dumps(ids)],
     )
     if not rows:
-        raise NotFound("There is no case of this patient: give the name as the import had it, or the number of a case.")
+        raise NotFound("No case of this patient was found: give the patient's name as imported, or a case's number.")
     return rows
 
 
 def trace(store: Store, cases: list[Row], patient: str = "") -> Trace:
-    """Lists the data of these cases in a home. patient: the patient's name, which is also searched in comments."""
+    """Lists the data of the cases in the home. patient: Patient's name, which is also searched in comments."""
     ids, studies = [row["id"] for row in cases], sorted({row["study"] for row in cases})
     paths = sorted({row["path"] for row in cases})
     inside = [path for path in paths if Path(path).is_relative_to(store.home.path)]
@@ -121,23 +130,23 @@ def trace(store: Store, cases: list[Row], patient: str = "") -> Trace:
 
 
 def erase(store: Store, cases: list[Row], by: str, patient: str = "") -> dict[str, Any]:
-    """Deletes the cases with everything that belongs to them, and refuses their images from now on (`ingest.erased`).
+    """Deletes the cases with all their data, and makes later imports refuse the same images.
 
     Args:
-        store: The home's database.
-        cases: The result of `cases_of`.
-        by: Name of the person who asked for it.
-        patient: The patient's name, which is then searched in texts as well.
+        store: Database of the home.
+        cases: Rows of the cases, from `cases_of`.
+        by: Name of the person who requested the erasure.
+        patient: Patient's name, which is then also removed from free text.
 
     Returns:
-        {"trace", "still": files of the home that still contain a name of the cases or the patient, "open": sentences on
-        what failed and is retried automatically}.
+        {"trace": the `Trace` of the cases as a dictionary, "still": paths of the home's files that still
+        contain a name of a case or of the patient, "open": sentences on steps that failed and are retried}.
 
     Raises:
-        ValueError: While a job is running.
+        ValueError: If a job is running or queued.
     """
     if at_work := stopping.at_work(store):
-        raise ValueError(f"Job {at_work[0]['id']} runs or waits: stop all jobs first (`jobs stop`), then erase.")
+        raise ValueError(f"Job {at_work[0]['id']} is running or queued: stop all jobs (`jobs stop`), then erase.")
     traced, words = trace(store, cases, patient), _words(cases, patient)
     _ask(store, cases, by, words)
     return {"trace": traced.to_dict(), "open": go_on(store), "still": still(store, words)}
@@ -160,15 +169,15 @@ def _ask(store: Store, cases: list[Row], by: str, words: list[str]) -> None:
     }
     query = "INSERT INTO erasures (by, asked, step, request) VALUES (?, ?, 'rows', ?)"
     digests = erased.digests(store, [*request["contents"], *request["uids"]])
-    with store.write() as db:  # from now on every import refuses them
+    with store.write() as db:  # from this transaction on, every import refuses the images
         db.conn.executemany("INSERT OR IGNORE INTO erased (digest) VALUES (?)", [(digest,) for digest in digests])
         db.execute(query, [by, now(), json.dumps(request)])
 
 
 def go_on(store: Store, by: str = "studio") -> list[str]:
-    """Continues all unfinished erasures; returns a sentence for each that failed and will be retried.
+    """Continues all unfinished erasures, and erases images again that came back with a restored backup.
 
-    Erased images that have returned with a restored backup are erased again.
+    Returns a sentence for each erasure that failed and will be retried.
     """
     problems = _finish_all(store)
     if not problems and (back := [row["id"] for row in _back(store)]):
@@ -192,9 +201,9 @@ def _back(store: Store) -> list[Row]:
     if store.one("SELECT 1 FROM erased LIMIT 1") is None:
         return []
     hashed = store.query("SELECT id, sha256 FROM cases WHERE sha256 IS NOT NULL")
-    gone = {row["digest"] for row in store.query("SELECT digest FROM erased")}
+    erased_digests = {row["digest"] for row in store.query("SELECT digest FROM erased")}
     digests = erased.digests(store, (row["sha256"] for row in hashed))
-    return [row for row, digest in zip(hashed, digests, strict=True) if digest in gone]
+    return [row for row, digest in zip(hashed, digests, strict=True) if digest in erased_digests]
 
 
 def _finish(store: Store, number: int) -> None:
@@ -207,24 +216,24 @@ def _finish(store: Store, number: int) -> None:
                       [following, done, number, row["step"]])  # fmt: skip
 
 
-# The steps, in order. Each may be interrupted anywhere and started again.
+# The steps in order. Each step may be interrupted anywhere and started again.
 
 
 def _rows(store: Store, number: int, request: Row) -> None:
-    """Deletes the rows, in one transaction with the audit event, the studies' fingerprints and the notes on runs."""
+    """Deletes the rows, records the erasure and updates fingerprints and notes on runs, all in one transaction."""
     ids = json.dumps(request["cases"])
     with store.write() as db:
         if store.one("SELECT 1 FROM erasures WHERE id = ? AND step = 'rows'", [number]) is None:
-            return  # another process was faster
+            return  # another process has already finished this step
         cases = store.query(f"SELECT * FROM cases WHERE id {_THESE}", [ids])
         _mark(store, cases)
-        gone = {
+        deleted = {
             name: [
                 row["id"] for row in store.query(f"SELECT id FROM {table} WHERE case_id {_THESE} ORDER BY id", [ids])
             ]
             for name, table in {"reviews": "reviews", "masks": "lesion_masks"}.items()
         }
-        db.execute(f"DELETE FROM undone WHERE review_id {_THESE}", [json.dumps(gone["reviews"])])
+        db.execute(f"DELETE FROM undone WHERE review_id {_THESE}", [json.dumps(deleted["reviews"])])
         for table in ("reviews", "current_reviews", "case_votes", "findings"):
             db.execute(f"DELETE FROM {table} WHERE case_id {_THESE}", [ids])
         db.execute(f"DELETE FROM incoming WHERE path {_THESE}", [json.dumps(request["incoming"])])
@@ -236,19 +245,19 @@ def _rows(store: Store, number: int, request: Row) -> None:
             report = store.setting(f"import:{study}")
             if report is not None:
                 store.set_setting(f"import:{study}", _pruned(report, {*request["names"], *request["paths"]}))
-        after = {"erasure": number, "cases": len(cases), "studies": request["studies"], **gone, "comments": comments}
+        after = {"erasure": number, "cases": len(cases), "studies": request["studies"], **deleted, "comments": comments}
         by = store.first("SELECT by FROM erasures WHERE id = ?", [number])["by"]
         audit.record(store, by, "erase", after=after | {"sealed": audit.sealed_again(store)})
         db.execute("UPDATE erasures SET step = 'files' WHERE id = ?", [number])
 
 
 def _files(store: Store, number: int, request: Row) -> None:
-    """Deletes the home's own images, and uploads with the same content."""
+    """Deletes image files in the home, uploads with the same content, and lines of file lists."""
     used = store.query(f"SELECT path FROM cases WHERE path {_THESE}", [json.dumps(request["paths"])])
     for path in {*request["paths"]} - {row["path"] for row in used}:
         if Path(path).is_relative_to(store.home.path):
             Path(path).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # the folder holds other images
+            with contextlib.suppress(OSError):  # raised if the folder holds other images
                 Path(path).parent.rmdir()
     for file in [f for f in store.home.cache.glob("dropped/*/**/*") if f.is_file()]:
         if file_sha256(file) in request["contents"]:
@@ -258,8 +267,8 @@ def _files(store: Store, number: int, request: Row) -> None:
 
 
 def _caches(store: Store, number: int, request: Row) -> None:
-    """Deletes what was computed from the images: prepared arrays, maps, reports, sheets. A process that recomputes them
-    at this moment reads rows without the images, or finds out at the end (`ingest.cache`)."""
+    """Deletes data computed from the images: image arrays, cluster maps, reports and sheets. A process that recomputes
+    such data at the same time reads rows without the images, or notices the change at its end (`ingest.cache`)."""
     for study in request["studies"]:
         _remove(store.home.cache / study)
     for key in request["maps"]:
@@ -274,15 +283,15 @@ def _caches(store: Store, number: int, request: Row) -> None:
 
 
 def _forget(store: Store, number: int, request: Row) -> None:
-    """Deletes the request, and rewrites the database so that its free pages and its log no longer hold erased data."""
+    """Deletes the request, and rewrites the database so that its free pages and its log hold no erased data."""
     store.execute("UPDATE erasures SET request = NULL WHERE id = ?", [number])
     store.db.conn.execute("VACUUM")
     if store.db.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-        raise sqlite3.OperationalError("the database is being read, and its log still holds what was erased")
+        raise sqlite3.OperationalError("the database is being read, so its log still holds erased data")
 
 
 def _backups(store: Store, number: int, request: Row) -> None:
-    """Replaces all backups by a new one; none is deleted before the new one was read back successfully."""
+    """Replaces all backups by a new backup, after the new backup has been read back successfully."""
     if any(store.home.backups.glob("*.sqlite*")):
         newest = store.first("SELECT backup FROM erasures WHERE id = ?", [number])["backup"]
         if newest is None or not (store.home.backups / newest).exists():
@@ -297,7 +306,7 @@ STEPS: dict[str, Callable[[Store, int, Row], None]] = {
 
 
 def still(store: Store, words: Iterable[str]) -> list[str]:
-    """Lists the files of the home whose name or content still contains one of the words."""
+    """Lists the home's files whose path or content contains a word of at least SHORTEST letters."""
     encoded = [word.encode() for word in words if len(word) >= SHORTEST]
     if not encoded:
         return []
@@ -320,7 +329,6 @@ def _holds(file: Path, pattern: re.Pattern[bytes], longest: int) -> bool:
 
 
 def _incoming(store: Store, cases: list[Row]) -> list[str]:
-    """Lists the files in watched folders that these cases came from, even if the home has a copy."""
     names, studies = ({key(row) for row in cases} for key in (lambda r: Path(r["path"]).name, lambda r: r["study"]))
     rows = store.query("SELECT study, path FROM incoming WHERE state = 'taken'")
     return sorted({row["path"] for row in rows if row["study"] in studies and Path(row["path"]).name in names})
@@ -331,20 +339,21 @@ def _count(store: Store, table: str, ids: list[int]) -> int:
 
 
 def _words(cases: Sequence[Row], patient: str) -> list[str]:
-    """Collects the names, paths and hashes by which texts may name a case, longest first: paths are replaced whole."""
+    """Collects the names, paths and hashes by which texts may refer to a case, longest first, so that a path is
+    replaced as a whole."""
     names = {patient.strip(), *(row[name] for row in cases for name in ("name", "path", "sha256") if row[name])}
     names |= {Path(row["path"]).name for row in cases}
     return sorted(names - {""}, key=len, reverse=True)
 
 
 def _pattern(words: Sequence[str]) -> re.Pattern[str] | None:
-    """Returns a pattern that finds the words, but not inside longer words; None if all are too short for a search."""
+    """Returns a pattern that matches the words as whole words, or None if all words are too short for a search."""
     long = "|".join(re.escape(word) for word in words if len(word) >= SHORTEST)
     return re.compile(rf"(?<![^\W_])(?:{long})(?![^\W_])") if long else None
 
 
 def _without_words(store: Store, words: Sequence[str]) -> list[Row]:
-    """Removes the words from free text; returns the reviews that changed: [{"review", "sha256"}]."""
+    """Replaces the words in free text by ERASED and returns the changed reviews as [{"review", "sha256"}]."""
     pattern, reviews = _pattern(words), []
     for table, column in _TEXTS if pattern else ():
         for row in store.query(f"SELECT rowid AS number, {column} AS text FROM {table} WHERE {column} != ''"):
@@ -357,7 +366,7 @@ def _without_words(store: Store, words: Sequence[str]) -> list[Row]:
 
 
 def _pruned(value: Any, names: set[str]) -> Any:
-    """Returns a report without the entries of its lists that are, or contain, one of the names."""
+    """Returns a JSON value without the list entries that are or contain one of the names."""
     if isinstance(value, dict):
         return {key: _pruned(inside, names) for key, inside in value.items()}
     if isinstance(value, list):
@@ -373,7 +382,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _learnt(store: Store, cases: list[Row]) -> list[Row]:
-    """Returns runs that have learnt from these cases or from marks on them, and runs that build on such a run."""
+    """Returns the runs trained on the cases, on masks of them or on their studies, and runs that build on such runs."""
     ids, taught = {row["id"] for row in cases}, {row["study"] for row in cases if row["split"] != "test"}
     digests = {row["sha256"] for row in cases}
     rows = [r for r in runs.list_runs(store, archived=None) if r["status"] not in ("new", "queued")]
@@ -386,7 +395,7 @@ def _learnt(store: Store, cases: list[Row]) -> list[Row]:
                 run["study"] in taught
                 or digests & {*run["config"].get("medmix", {}).get("matched", ())}
                 or ids & {*marks.get("cases", []), *marks.get("normals", [])}
-                or any(f'"{study}"' in config for study in taught)  # its images are donors of lesions
+                or any(f'"{study}"' in config for study in taught)  # MedMix pastes lesions from the study
                 or run["parent"] in learnt
                 or any(other in config for other in learnt)
             ):
@@ -396,7 +405,7 @@ def _learnt(store: Store, cases: list[Row]) -> list[Row]:
 
 
 def _maps(store: Store, studies: list[str]) -> list[Row]:
-    """Returns feature maps of the studies, of runs that paste their lesions, and maps that show their images."""
+    """Returns the cluster maps of the studies, and maps of runs or projections that use images of the studies."""
     rows = store.query(
         "SELECT m.*, r.config AS run_config, (SELECT group_concat(p.config) FROM cluster_projected p "
         "WHERE p.map = m.key) AS projected FROM cluster_maps m JOIN runs r ON r.id = m.run"
@@ -409,7 +418,6 @@ def _maps(store: Store, studies: list[str]) -> list[Row]:
 
 
 def _made(store: Store, studies: list[str]) -> list[Path]:
-    """Lists reports, sheets, exported models and file lists that were made from the studies."""
     home = store.home.path
     ids = [r["id"] for r in store.query("SELECT id, study FROM runs") if r["study"] in studies]
     paths = [home / "reports" / study for study in studies]
@@ -420,14 +428,13 @@ def _made(store: Store, studies: list[str]) -> list[Path]:
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
-        if path.exists():  # another process has just written there
+        if path.exists():  # another process has just written a file there
             shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
 
 
 def _without_lines(table: Path, paths: set[str]) -> None:
-    """Removes the lines of some files from a CSV of paths."""
     with table.open(newline="", encoding="utf-8") as lines:
         rows = list(csv.reader(lines))
     remaining = [row for row in rows if not paths & {str(table.parent / cell) for cell in row}]
@@ -437,7 +444,7 @@ def _without_lines(table: Path, paths: set[str]) -> None:
 
 
 def _mark(store: Store, cases: list[Row]) -> None:
-    """Notes on the runs trained on the cases that they should be trained again."""
+    """Notes on each run that was trained on the cases that the run should be repeated without them."""
     for run in _learnt(store, cases):
         count = len(cases) + (run["summary"].get("erased") or {}).get("cases", 0)
         opening = (
@@ -451,14 +458,14 @@ def _mark(store: Store, cases: list[Row]) -> None:
 
 
 def _fingerprint(store: Store, study: str) -> None:
-    """Updates the study's fingerprint, as an import computes it, from the remaining cases."""
+    """Recomputes the study's fingerprint from the remaining cases, as an import does."""
     rows = store.query('SELECT sha256, frame, split, label FROM cases WHERE study = ? ORDER BY "row"', [study])
     text = "\n".join(f"{r['sha256']} {r['frame']} {r['split']} {r['label']}" for r in rows)
     store.execute("UPDATE studies SET fingerprint = ? WHERE id = ?", [hashlib.sha256(text.encode()).hexdigest(), study])
 
 
 def words(traced: Trace) -> list[str]:
-    """Describes a trace in sentences: what is deleted, what to train again, and what this home cannot delete."""
+    """Describes a trace in sentences: what is deleted, what should be trained again, and what cannot be deleted."""
 
     def some(count: int, single: str, many: str = "") -> str:
         return f"{count} {single if count == 1 else many or f'{single}s'}"
@@ -477,7 +484,7 @@ def words(traced: Trace) -> list[str]:
     lines = [f"Erasing deletes {', '.join(goes)}."]
     if traced.prepared or traced.maps or traced.made:
         lines.append(
-            "Erasing also deletes what is made again on request: prepared images of "
+            "Erasing also deletes data that are recomputed on request: prepared images of "
             f"{', '.join(traced.prepared) or 'none'}, {some(len(traced.maps), 'cluster map')}"
             + (f", {', '.join(traced.made)}." if traced.made else ".")
         )
@@ -489,11 +496,9 @@ def words(traced: Trace) -> list[str]:
         lines.append(f"Erasing replaces the name in {some(traced.comments, 'comment')} on other cases.")
     if traced.runs:
         named = ", ".join(f"{run['name']} ({run['id']})" for run in traced.runs)
-        lines.append(f"Trained on these cases, and kept; train again without them: {named}.")
+        lines.append(f"Runs trained on these cases are kept. Train them again without these cases: {named}.")
     if traced.outside:
         lines.append(f"Not deleted, because the file is outside this home: {', '.join(traced.outside)}.")
     if traced.left:
-        lines.append(
-            f"Exported earlier and cannot be recalled: {some(traced.left, 'export')} (“export” in the audit trail)."
-        )
+        lines.append(f"{some(traced.left, 'earlier export')} cannot be recalled (“export” in the audit trail).")
     return lines

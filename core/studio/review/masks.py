@@ -1,4 +1,4 @@
-"""Lesion masks: drafts while a reader draws, stored masks, and the region that a few clicks select."""
+"""Lesion masks: drafts, stored versions, readers' statements on a case, and segmentation from clicks."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from core.studio.runs.readings import pixel_scale, stored_map
 from core.studio.runs.records import get_run
 from core.studio.runs.weights import encoder_run
 
-# Drawings that are not saved yet, kept for the reader who began them: strokes, their undo history, open corners.
-# A draft is not a lesion mask: it is in no export, no metric and no other reader's view. Its bytes are in the page's
-# format (app/widgets/review/js/drafts.js) and are not interpreted here.
+# A draft is a reader's unsaved drawing (strokes, undo history, open polygons), which no export, metric or other reader
+# uses. The page defines its format (app/widgets/review/js/drafts.js).
 
 LARGEST = 8 << 20  # bytes of one draft
 
 
 def keep_draft(context: RequestContext, body: bytes) -> None:
-    """Stores the reader's draft of the context's case in place of the previous one. Raises ValueError if it is empty or
-    larger than LARGEST, and TooMuch if the reader has too many drafts."""
+    """Stores the reader's draft, an unsaved mask drawing, of the requested case and replaces the previous draft.
+
+    Raises ValueError unless `body` has 1 to LARGEST bytes, and TooMuch if the reader's drafts exceed a limit.
+    """
     if not 0 < len(body) <= LARGEST:
-        raise ValueError(f"A draft has 1 to {LARGEST} bytes, not {len(body)}. Save the mask as a version.")
+        raise ValueError(f"A draft has 1 to {LARGEST} bytes, not {len(body)}. Save the drawing as a mask instead.")
     store, case, reader = context.store, context.asked_case["id"], context.reader
     with store.write() as db:
         usage = store.first(
@@ -45,7 +46,7 @@ def keep_draft(context: RequestContext, body: bytes) -> None:
 
 
 def draft_body(context: RequestContext) -> bytes:
-    """Returns the bytes of the draft of the context's case. Raises NotFound if there is none."""
+    """Returns the reader's draft of a mask of the requested case. Raises NotFound if the reader has no draft."""
     query = "SELECT body FROM mask_drafts WHERE case_id = ? AND reader = ?"
     row = context.store.one(query, [context.asked_case["id"], context.reader])
     if row is None:
@@ -54,13 +55,13 @@ def draft_body(context: RequestContext) -> bytes:
 
 
 def drop_draft(context: RequestContext) -> None:
-    """Deletes the reader's draft of the context's case, if there is one."""
-    here = [context.asked_case["id"], context.reader]
-    context.store.execute("DELETE FROM mask_drafts WHERE case_id = ? AND reader = ?", here)
+    """Deletes the reader's draft of a mask of the requested case, if any."""
+    key = [context.asked_case["id"], context.reader]
+    context.store.execute("DELETE FROM mask_drafts WHERE case_id = ? AND reader = ?", key)
 
 
 def list_drafts(context: RequestContext) -> list[dict]:
-    """Lists the reader's drafts in the study, latest first: [{"id": case, "updated"}]; empty in a trial."""
+    """Lists the reader's drafts in the study, latest first, as [{"id": case id, "updated"}], or [] in a trial."""
     if context.trial is not None:
         return []
     return context.store.query(
@@ -71,7 +72,7 @@ def list_drafts(context: RequestContext) -> list[dict]:
 
 
 def draft_marks(store: Store, reader: str) -> dict[str, str]:
-    """Returns {study: text}; a text changes whenever one of the reader's drafts in the study is stored or deleted."""
+    """Returns {study: version tag}. A tag changes if one of the reader's drafts in the study is stored or deleted."""
     rows = store.query(
         "SELECT c.study, count(*) AS n, max(d.updated) AS last FROM mask_drafts d JOIN cases c ON c.id = d.case_id "
         "WHERE d.reader = ? GROUP BY c.study",
@@ -80,27 +81,25 @@ def draft_marks(store: Store, reader: str) -> dict[str, str]:
     return {row["study"]: f"{row['n']} {row['last']}" for row in rows}
 
 
-# Lesion masks as versions: saving adds one that records who, when and from what; nothing is overwritten.
-
 SOURCES = ("hand", "run")
 _COLUMNS = "id, case_id, version, source, reader, created, run, threshold, note"
-# Numbers an author's masks on a case, so that a number tells a blind reader nothing of other cases and readers.
+# Counts each author's masks of a case separately, so that a number reveals nothing about other cases or readers.
 _TURN = "row_number() OVER (PARTITION BY case_id, source = 'import', reader ORDER BY version) AS turn"
 
 
 def versions(context: RequestContext, case_id: int) -> list[dict]:
-    """Lists the versions of the case's mask, newest first, without their pixels.
+    """Lists the versions of a case's mask, newest first, without pixels.
 
-    "reference": whether metrics are computed against it. A blind reader gets no masks of other readers, the last
-    imported mask as the reference, and version numbers that do not count hidden masks. Under neutral names the time of
-    an imported mask is withheld: like its id, it depends on its position in the import.
+    "reference" is whether metrics are computed against the version. A blind reader gets no masks of other readers, sees
+    the last imported mask as the reference, and gets version numbers that skip hidden masks. Neutral names also hide
+    ids and import times, which depend on the case's position in the import.
     """
     rows = context.store.query(
         f"SELECT {_COLUMNS}, {_TURN} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC", [case_id]
     )
     visible = [row for row in rows if _shown(context, row)]
     reference = reference_mask(context.store, case_id)
-    if context.blinded:  # a reference chosen since then may be another reader's
+    if context.blinded:  # a reference chosen after the import may be another reader's mask
         reference = next((row["id"] for row in visible if row["source"] == "import"), None)
     for row in visible:
         row["reference"] = row["id"] == reference
@@ -112,7 +111,7 @@ def versions(context: RequestContext, case_id: int) -> list[dict]:
 
 
 def version_shown(context: RequestContext, case_id: int, version: int | None) -> int | None:
-    """Translates a stored version's number into the number that the reader sees."""
+    """Translates the stored number of a mask version into the number that the reader sees; None stays None."""
     if version is None or not context.blinded:
         return version
     query = "SELECT id, source, reader FROM lesion_masks WHERE case_id = ? AND version <= ?"
@@ -126,10 +125,10 @@ def _shown(context: RequestContext, row: dict) -> bool:
 
 
 def case_of(store: Store, mask_id: int, reader: str) -> int:
-    """Returns the case of the mask version with this number on the page. Raises NotFound if it is unknown.
+    """Returns the id of the case of the mask whose number on the page is `mask_id`.
 
-    A reader who reads a study blind, or in a trial, must not learn which numbers exist, and gets Hidden, as for a
-    hidden case. The same queries are then made for another reader's version as for a missing one.
+    Raises NotFound if the mask is unknown, or Hidden if the reader reads any study blind or in a trial, so that the
+    error does not reveal which numbers exist. For the same reason, hidden and missing masks cost the same queries.
     """
     hidden = sessions.standing(store, reader)["blind"]
     if sessions.is_neutral_mask(mask_id):
@@ -146,8 +145,7 @@ def case_of(store: Store, mask_id: int, reader: str) -> int:
 
 
 def _case_of_neutral(store: Store, mask_id: int, reader: str, hidden: list[str]) -> int | None:
-    """Returns the case of a version in the studies that the reader reads under neutral names; in blind studies, only if
-    the mask is shown to the reader."""
+    """Returns the case of a mask with a neutral number, or None if the number is unknown or hidden from the reader."""
     orders = store.query(
         "SELECT o.* FROM neutral_orders o LEFT JOIN reading_sessions h ON h.id = o.session WHERE o.reader = ? "
         "AND (o.session IS NULL OR h.ended IS NULL)",
@@ -167,14 +165,16 @@ def _case_of_neutral(store: Store, mask_id: int, reader: str, hidden: list[str])
 
 
 def no_mask(mask_id: int) -> NotFound:
-    """Returns the error for a number that is not a lesion mask, or not one that the reader may know of."""
+    """Returns the error for the number of a lesion mask that does not exist or that the reader must not know about."""
     return NotFound(f"Unknown lesion mask {mask_id}.")
 
 
 def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:
-    """Reads a mask version of the context's case, by default the newest, with its `png` and its `number` on the page;
-    None if the reader may not see it or there is none."""
-    # Under neutral names all masks of the case are read, whichever is requested.
+    """Returns the row of a mask of the requested case, by default the newest, with its `number` on the page.
+
+    Returns None if the mask does not exist or is hidden from the reader.
+    """
+    # Neutral numbers are hashes that cannot be queried, so all masks of the case are read.
     requested = mask_id if mask_id is not None and not context.names.covers else None
     first = "" if context.blinded or (mask_id is not None and requested is None) else " LIMIT 1"
     query = (
@@ -186,7 +186,7 @@ def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:
 
 
 def latest(store: Store, case_id: int) -> dict | None:
-    """Reads the newest version of a case's mask by any author, with `png`; None if there is none."""
+    """Returns the row of the newest mask of a case by any author, or None if the case has no mask."""
     return store.one("SELECT * FROM lesion_masks WHERE case_id = ? ORDER BY version DESC LIMIT 1", [case_id])
 
 
@@ -198,17 +198,20 @@ def save(
     threshold: float | None = None,
     note: str = "",
 ) -> dict:
-    """Stores a mask (H, W), the size of the image, as the newest version of the context's case.
+    """Stores a new version of the requested case's mask; earlier versions stay.
 
-    Returns {"mask": its number on the page, "version": its stored number, "pixels": its area}. source: `hand`, or `run`
-    if taken from the heat map of the context's run at `threshold`. Raises ValueError if the size differs, or if the run
-    has no such map or threshold, and TooMuch if the reader has too many masks of the case.
+    mask: Mask (H, W) of the image's size, whose positive pixels are lesion.
+    source: "hand" for a drawing, or "run" for an outline of the requested run's heat map.
+    threshold: Heat-map value at which the outline was taken, if the source is "run".
+
+    Returns {"mask": number of the mask on the page, "version": stored number of the version, "pixels": area in pixels}.
+    Raises ValueError if the size, source or threshold is invalid, and TooMuch if the reader has too many masks.
     """
     mask = _fitting(context, mask)
     if source not in SOURCES:
         raise ValueError(f"a mask's source is one of {', '.join(SOURCES)}, not {source!r}")
     if source == "run" and context.run is None:
-        raise ValueError("a mask taken from a heat map names its run")
+        raise ValueError("a mask taken from a heat map needs a run")
     if source == "run" and threshold is not None:
         _demand_threshold(context, threshold)
     run = context.run if source == "run" else None
@@ -217,26 +220,29 @@ def save(
 
 
 def _fitting(context: RequestContext, mask: np.ndarray) -> np.ndarray:
-    """Returns a mask as bool (H, W). Raises ValueError unless it has the size of the image of the context's case."""
+    """Returns a mask as bool (H, W). Raises ValueError unless the mask has the size of the requested case's image."""
     case, mask = context.asked_case, np.asarray(mask) > 0
     if mask.shape != (case["height"], case["width"]):
         have, want = (" x ".join(map(str, s)) for s in (mask.shape[::-1], (case["width"], case["height"])))
-        raise ValueError(f"the mask is {have} pixels, its image {want}")
+        raise ValueError(f"the mask has {have} pixels, but its image has {want}")
     return mask
 
 
 def _demand_threshold(context: RequestContext, threshold: float) -> None:
-    """Raises ValueError unless the context's run has a map of the case and the threshold lies on the map's scale."""
+    """Raises ValueError unless the run has a heat map of the case and the threshold is near the map's range."""
     case, run = context.asked_case["id"], str(context.run)
     row = stored_map(context.store, run, case)
     scale = pixel_scale(get_run(context.store, run))
     low, high = min(row["map_lo"], scale.lo), max(row["map_hi"], scale.hi)
     if not low - (high - low) <= threshold <= high + (high - low):
-        raise ValueError(f"The threshold {threshold:g} lies outside of this heat map, from {low:g} to {high:g}.")
+        raise ValueError(f"The threshold {threshold:g} lies outside this heat map's values, {low:g} to {high:g}.")
 
 
 def restore(context: RequestContext, mask_id: int) -> dict:
-    """Stores a copy of an earlier mask version as the newest one; returns what `save` does. Raises NotFound, Hidden."""
+    """Stores a copy of an earlier mask as the newest version, and returns the same dictionary as `save`.
+
+    Raises NotFound if the mask is unknown, or Hidden if the reader is blind and may not see the mask.
+    """
     old = of_case(context, mask_id)
     if old is None:
         raise sessions.Hidden(sessions.DECIDE_FIRST) if context.blinded else no_mask(mask_id)
@@ -249,10 +255,10 @@ def restore(context: RequestContext, mask_id: int) -> dict:
 
 
 def make_reference(context: RequestContext, mask_id: int) -> None:
-    """Makes a version the reference mask of the context's case: metrics are computed against it from then on.
+    """Makes a mask the reference mask of the requested case, against which metrics are computed.
 
-    Raises NotAllowed unless the reader may adjudicate, and ValueError for a mask taken from a heat map, because the run
-    would be measured against itself.
+    Raises NotAllowed unless the reader may adjudicate, Hidden if the reader is blind, NotFound if the mask is unknown,
+    and ValueError if the mask was taken from a heat map, because a run would be measured against its own output.
     """
     context.demand("adjudicate")
     if context.blinded:
@@ -268,9 +274,9 @@ def make_reference(context: RequestContext, mask_id: int) -> None:
         store.execute(
             "INSERT OR REPLACE INTO reference_masks (case_id, mask, reader, created) VALUES (?, ?, ?, ?)", row
         )
-        facts = [{"mask": number} for number in (before, mask["id"])]
+        events = [{"mask": number} for number in (before, mask["id"])]
         audit.record(
-            store, context.reader, "reference", study=context.study, case_id=case, before=facts[0], after=facts[1]
+            store, context.reader, "reference", study=context.study, case_id=case, before=events[0], after=events[1]
         )
 
 
@@ -303,30 +309,29 @@ def _add(context, png, source, run, threshold, note, pixels) -> dict:
     return {"mask": context.names.mask_number(row), "version": number, "pixels": pixels}
 
 
-# What a reader states about a case: whether all is annotated, and which places are normal. Learning needs both.
-
-
 def case_marks(context: RequestContext) -> dict:
-    """Returns {"finished": whether the reader annotated all lesions, "normal": whether regions are marked normal}."""
+    """Returns {"finished": whether the reader annotated all lesions, "normal": whether any region is marked normal}."""
     row = _marks_row(context)
     return {"finished": bool(row and row["finished"]), "normal": bool(row and row["normal"])}
 
 
 def set_finished(context: RequestContext, finished: bool) -> dict:
-    """Records whether the reader has annotated all lesions of the context's case; returns the new `case_marks`."""
+    """Records whether the reader has annotated all lesions of the requested case, and returns the new `case_marks`."""
     row = _marks_row(context)
     return _store_marks(context, finished, row["normal"] if row else None)
 
 
 def normal_places(context: RequestContext) -> bytes | None:
-    """Returns a PNG mask, of the image's size, of the regions that the reader marked as normal; None without any."""
+    """Returns a PNG mask of the regions that the reader annotated as normal, or None if there are no such regions."""
     row = _marks_row(context)
     return bytes(row["normal"]) if row and row["normal"] else None
 
 
 def set_normal_places(context: RequestContext, mask: np.ndarray) -> dict:
-    """Stores the regions that the reader marks as normal, (H, W), the size of the image; an empty mask removes them.
-    Returns the new `case_marks`. Raises ValueError if the size differs."""
+    """Stores the mask (H, W) of the regions that the reader annotates as normal; an empty mask deletes the regions.
+
+    Returns the new `case_marks`. Raises ValueError unless the mask has the size of the image.
+    """
     row, mask = _marks_row(context), _fitting(context, mask)
     return _store_marks(context, bool(row and row["finished"]), encode_mask(mask) if mask.any() else None)
 
@@ -349,10 +354,10 @@ def _store_marks(context: RequestContext, finished: bool, normal: bytes | None) 
     return after
 
 
-# A lesion's region from clicks, by the features of the displayed run's encoder.
-# Features of the last windows are cached: further clicks take hundredths of a second.
+# Segmentation of a lesion from clicks, with features of a run's encoder. Features are cached, so that further clicks on
+# the same image take hundredths of a second.
 
-KEPT = 8  # windows of cases
+KEPT = 8  # images or windows whose features are cached
 Window = tuple[int, int, int, int]
 
 
@@ -364,12 +369,15 @@ def segment(
     window: Window | None = None,
     start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Segments the region that the clicks (x, y, positive) select; returns bool (H, W), all False without clicks.
+    """Segments the region that clicks select and returns a mask, bool (H, W), which is all False without clicks.
 
-    case: the case's row. run: the run whose encoder's features are used, "" for the network installed with the studio.
-    window: the visible part (x0, y0, x1, y1), None for the whole image; a small window finds small lesions more
-    precisely. start: a mask bool (H, W) that the clicks correct, None for a new region. Raises ValueError without a
-    positive click, unless there is a start, and for a window of less than 8 x 8 pixels.
+    case: Row of the case.
+    run: Id of the run whose encoder computes the features, or "" for the network installed with the studio.
+    clicks: Points (x, y, positive) in pixels; a positive click lies inside the region, a negative one outside.
+    window: Visible part (x0, y0, x1, y1) of the image, in which small lesions are found more precisely.
+    start: Mask, bool (H, W), that the clicks correct, or None for a new region.
+
+    Raises ValueError if there are only negative clicks and no `start`, or if the window is below 8 x 8 pixels.
     """
     from core.engine.segment.region import Click, refined, region
 
@@ -393,7 +401,7 @@ def _lattice(folder: Path | None, source: Source, window: Window | None):
 
 
 def _encoder_folder(store: Store, run: str) -> Path | None:
-    """Returns the folder of a run's encoder; None if the run has none."""
+    """Returns the folder of a run's encoder, or None if the run has no encoder of its own."""
     from core.engine.backbones.encoder import ABOUT
 
     row = runs.get_run(store, run)
@@ -405,7 +413,6 @@ def _encoder_folder(store: Store, run: str) -> Path | None:
 
 @functools.lru_cache(maxsize=2)
 def _encoder(folder: Path | None):
-    """Loads a run's encoder, or the one whose weights are installed with the studio."""
     from core.engine.backbones.config import EncoderConfig
     from core.engine.backbones.embed import inference_copy
     from core.engine.backbones.encoder import build_encoder, load_encoder

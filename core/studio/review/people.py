@@ -1,4 +1,4 @@
-"""Accounts of readers: names, passwords, sign-in sessions, tokens, the rights of each role, and assigned cases."""
+"""Accounts of readers: names, roles and rights, passwords, sign-in sessions, tokens, and the cases assigned to each."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from core.studio.db import audit, limits
 from core.studio.db.store import NotFound, Row, Store, now
 
-# Open sign-ins: stored by the hash of their secret, with the time at which they end.
-
 
 def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def start_sign_in(store: Store, reader: str, hours: float) -> str:
-    """Signs a reader in for `hours` hours; returns the session's secret, of which only a hash is stored."""
+    """Signs a reader in for `hours` hours and returns the secret of the session, of which only a hash is stored."""
     secret = secrets.token_urlsafe(32)
     ends = datetime.now(timezone.utc) + timedelta(hours=hours)
     expires = ends.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -40,7 +38,7 @@ def start_sign_in(store: Store, reader: str, hours: float) -> str:
 
 
 def reader_of_sign_in(store: Store, secret: str) -> str | None:
-    """Returns the reader of a sign-in session; None if it is expired or unknown, or the account has no password."""
+    """Returns the reader of a sign-in session, or None if the session or the account has ended."""
     query = (
         "SELECT s.reader FROM sessions s JOIN readers r ON r.name = s.reader AND r.password_hash IS NOT NULL "
         "WHERE s.hash = ? AND s.expires > ?"
@@ -55,24 +53,24 @@ def end_sign_in(store: Store, secret: str) -> None:
 
 
 def end_sign_ins(store: Store, reader: str) -> None:
-    """Ends all sign-in sessions of a reader and revokes all tokens, after a new password or the account's removal."""
+    """Ends all sign-in sessions of a reader and revokes all of the reader's tokens."""
     store.execute("DELETE FROM sessions WHERE reader = ?", [reader])
     store.execute("DELETE FROM tokens WHERE reader = ?", [reader])
 
 
-# Tokens: what a program sends instead of a session's cookie, until its reader or an administrator revokes it.
+# A program signs in with a token instead of a session cookie, until the reader or an administrator revokes the token.
 
-TOKEN = "pmsacl_"  # prefix of every token, so that one in a file is recognised as such
+TOKEN = "pmsacl_"  # prefix of every token, so that people and scanners recognise a token in a file
 
 
 def make_token(store: Store, reader: str, name: str) -> str:
-    """Creates and returns a token of the reader's account; only a hash is stored. name: its purpose, 1 to 64 letters.
+    """Creates a token for the reader's account and returns the token, of which only a hash is stored.
 
-    Raises ValueError for an invalid name, and TooMuch if the reader has the maximum number of tokens.
+    Raises ValueError unless `name` has 1 to 64 printable characters, and TooMuch if the reader has too many tokens.
     """
     name = name.strip()
     if not 1 <= len(name) <= 64 or not name.isprintable():
-        raise ValueError("Say in 1 to 64 letters what the token is for.")
+        raise ValueError("A token's name has 1 to 64 printable characters. Name what the token is for.")
     secret = TOKEN + secrets.token_urlsafe(32)
     with store.write() as db:
         limits.demand("token", len(list_tokens(store, reader)))
@@ -83,12 +81,12 @@ def make_token(store: Store, reader: str, name: str) -> str:
 
 
 def list_tokens(store: Store, reader: str) -> list[Row]:
-    """Lists a reader's tokens, the newest first: [{"id", "name", "created"}]."""
+    """Lists a reader's tokens as [{"id", "name", "created"}], newest first."""
     return store.query("SELECT id, name, created FROM tokens WHERE reader = ? ORDER BY id DESC", [reader])
 
 
 def reader_of_token(store: Store, secret: str) -> str | None:
-    """Returns the reader of a token; None if it is unknown, or the account no longer has a password."""
+    """Returns the reader of a token, or None if the token is unknown or the reader's account was removed."""
     row = store.one(
         "SELECT t.reader FROM tokens t JOIN readers r ON r.name = t.reader AND r.password_hash IS NOT NULL "
         "WHERE t.hash = ?",
@@ -98,17 +96,20 @@ def reader_of_token(store: Store, secret: str) -> str | None:
 
 
 def revoke_tokens(store: Store, reader: str, by: str, number: int | None = None) -> int:
-    """Revokes one token of a reader, or all; returns their number. Raises NotFound if `number` is not the reader's."""
+    """Revokes the reader's token with the id `number`, or by default all tokens, and returns how many were revoked.
+
+    Raises NotFound if the reader has no token with this id.
+    """
     with store.write() as db:
         query = "DELETE FROM tokens WHERE reader = :reader AND id = coalesce(:number, id)"
-        gone = int(db.execute(query, {"reader": reader, "number": number}).rowcount)
-        if number is not None and not gone:
-            raise NotFound("There is no such token; it may have been revoked already.")
-        audit.record(store, by, "tokens-revoked", before={"reader": reader, "tokens": gone})
-    return gone
+        revoked = int(db.execute(query, {"reader": reader, "number": number}).rowcount)
+        if number is not None and not revoked:
+            raise NotFound(f"Unknown token {number}; it may have been revoked already.")
+        audit.record(store, by, "tokens-revoked", before={"reader": reader, "tokens": revoked})
+    return revoked
 
 
-# Readers' accounts: a name, a role, and a password kept only as an Argon2id hash (argon2-cffi, its defaults).
+# An account has a name, a role, and a password of which only the Argon2id hash is stored (defaults of argon2-cffi).
 
 ROLES = ("reader", "adjudicator", "administrator")
 SHORTEST = 8
@@ -119,22 +120,22 @@ _NAME = re.compile(r"[^\W_][\w .@-]{0,63}")
 
 @dataclass(frozen=True)
 class Hashed:
-    """A password's hash, made by `hashed` before a transaction begins, so that no other writer waits for it."""
+    """Hash of a password, computed by `hashed` before a transaction begins, so that no other writer has to wait."""
 
     value: str
 
 
 def hashed(password: str) -> Hashed:
-    """Hashes a password, which takes some 50 ms. Raises ValueError if it is too short."""
+    """Hashes a password in about 50 ms. Raises ValueError if the password has fewer than SHORTEST characters."""
     if len(password) < SHORTEST:
         raise ValueError(f"a password has at least {SHORTEST} characters")
     return Hashed(_HASHER.hash(password))
 
 
 def add_reader(store: Store, name: str, password: str | Hashed, role: str = "reader") -> None:
-    """Creates an account, or gives one a new password and role, which ends its sessions.
+    """Creates an account, or sets the password and role of an existing account and ends the account's sessions.
 
-    Raises ValueError if the name, password or role is invalid; the message says what is allowed.
+    Raises ValueError if the name, the password or the role is invalid.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
@@ -150,7 +151,7 @@ def add_reader(store: Store, name: str, password: str | Hashed, role: str = "rea
 
 
 def remove_reader(store: Store, name: str) -> None:
-    """Removes an account's password and ends its sessions; its reviews stay. Raises NotFound if it is unknown."""
+    """Removes the reader's account but keeps the reader's decisions. Raises NotFound if the reader is unknown."""
     if store.one("SELECT 1 FROM readers WHERE name = ?", [name]) is None:
         raise NotFound(f"unknown reader {name!r}")
     with store.write() as db:
@@ -159,31 +160,30 @@ def remove_reader(store: Store, name: str) -> None:
 
 
 def list_readers(store: Store) -> list[dict]:
-    """Lists the accounts by name, without password hashes; returns [{"name", "role", "created", "active"}]."""
+    """Lists all readers as [{"name", "role", "created", "active"}] by name; "active" is 0 for a removed account."""
     return store.query(
         "SELECT name, role, created, password_hash IS NOT NULL AS active FROM readers ORDER BY name COLLATE NOCASE"
     )
 
 
 def role_of(store: Store, name: str) -> str | None:
-    """Returns the reader's role, or None for a name without an account."""
+    """Returns the reader's role, or None if no account ever had this name."""
     row = store.one("SELECT role FROM readers WHERE name = ?", [name])
     return row["role"] if row else None
 
 
 def verify(store: Store, name: str, password: str) -> str:
-    """Checks a password; returns the account's `password_mark` if it is correct, else "".
+    """Checks a password. Returns the `password_mark` of the reader's account, or "" if the password is wrong.
 
-    The check takes equally long for an unknown name. A hash with outdated parameters is replaced, unless the password
-    changed meanwhile. app/access/sign_in.py limits the number of attempts.
+    The check takes as long for an unknown name as for a known one. A hash with outdated parameters is renewed.
     """
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
     stored = (row or {}).get("password_hash")
     try:
-        right = _HASHER.verify(stored or _NOBODY, password) and stored is not None
+        matches = _HASHER.verify(stored or _NOBODY, password) and stored is not None
     except (VerificationError, InvalidHashError):
         return ""
-    if stored is None or not right:
+    if stored is None or not matches:
         return ""
     if _HASHER.check_needs_rehash(stored):
         renewed = _HASHER.hash(password)
@@ -194,7 +194,7 @@ def verify(store: Store, name: str, password: str) -> str:
 
 
 def password_mark(store: Store, name: str) -> str:
-    """Returns a text that changes with an account's password but does not reveal it; "" without a password."""
+    """Returns a fingerprint of an account's password, or "" if the account has no password."""
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
     return _mark(row["password_hash"]) if row and row["password_hash"] else ""
 
@@ -203,21 +203,17 @@ def _mark(password_hash: str) -> str:
     return hashlib.sha256(password_hash.encode()).hexdigest()[:16]
 
 
-# Who may do what, and who is assigned which case.
-
-
 class NotAllowed(ValueError):
-    """Raised if a reader's role does not permit an action; the message names the roles that do."""
+    """Raised if a reader's role does not permit an action; the message names the roles that permit the action."""
 
 
 def rights(store: Store, reader: str, single_user: bool) -> dict:
-    """Returns {"role", "administer", "adjudicate"}. In single-user mode the reader may do everything, and still reads
-    blind."""
+    """Returns a reader's {"role", "administer", "adjudicate"}. In single-user mode, the reader has all rights."""
     return rights_of(None if single_user else role_of(store, reader), single_user)
 
 
 def rights_of(role: str | None, single_user: bool) -> dict:
-    """Returns the result of `rights` for a role; role: None for a name without an account."""
+    """Returns the result of `rights` for a role, or for a name without an account if `role` is None."""
     role = "single" if single_user else (role or "reader")
     return {
         "role": role,
@@ -233,13 +229,13 @@ def demand(store: Store, reader: str, single_user: bool, right: str) -> None:
 
 
 def not_allowed(right: str) -> NotAllowed:
-    """Returns the error for a reader who lacks the right 'administer' or 'adjudicate'."""
+    """Returns the error that reports that a reader lacks the right 'administer' or 'adjudicate'."""
     who = "an administrator" if right == "administer" else "an adjudicator or an administrator"
     return NotAllowed(f"Only {who} may do that.")
 
 
 def known_readers(store: Store, study: str | None = None) -> list[str]:
-    """Lists, sorted, the names with an active account or with a review (in the study, if one is given)."""
+    """Returns the sorted names of all active accounts and of all readers with a decision in `study` or any study."""
     names = {r["name"] for r in list_readers(store) if r["active"]}
     query = "SELECT DISTINCT reader FROM reviews r"
     if study is not None:
@@ -249,12 +245,14 @@ def known_readers(store: Store, study: str | None = None) -> list[str]:
 
 
 def assign(store: Store, study: str, readers: list[str], by: str, *, per_case: int = 1) -> dict[str, int]:
-    """Distributes the study's test cases evenly, each to `per_case` readers; earlier assignments stay.
+    """Assigns the study's test cases evenly, each to `per_case` of the readers. Earlier assignments stay and count.
 
-    Returns cases per reader. Raises ValueError if there are fewer readers than `per_case`.
+    Returns {reader: number of assigned cases}. Raises ValueError unless `per_case` is 1 to the number of readers.
     """
     if not 1 <= per_case <= len(set(readers)):
-        raise ValueError(f"to give each case to {per_case} readers, name at least as many readers")
+        raise ValueError(
+            f"each case needs {per_case} readers, but {len(set(readers))} are named: name at least as many"
+        )
     names = sorted(set(readers))
     load = {name: 0 for name in names}
     with store.write() as db:
@@ -270,9 +268,9 @@ def assign(store: Store, study: str, readers: list[str], by: str, *, per_case: i
         draw.shuffle(cases)
         rows = []
         for case_id in cases:
-            has = readers_of.get(case_id, set())
-            free = sorted((n for n in names if n not in has), key=lambda n: (load[n], draw.random()))
-            for name in free[: max(per_case - len(has), 0)]:
+            assigned = readers_of.get(case_id, set())
+            free = sorted((n for n in names if n not in assigned), key=lambda n: (load[n], draw.random()))
+            for name in free[: max(per_case - len(assigned), 0)]:
                 rows.append((case_id, name, by, now()))
                 load[name] += 1
         db.conn.executemany("INSERT INTO assignments (case_id, reader, by, created) VALUES (?, ?, ?, ?)", rows)
@@ -283,23 +281,24 @@ def assign(store: Store, study: str, readers: list[str], by: str, *, per_case: i
 
 
 def unassign(store: Store, study: str, reader: str, by: str) -> int:
-    """Withdraws the assignment of a reader's unread cases; returns their number. Cases already read stay assigned."""
+    """Withdraws a reader's assignments of unread cases and returns their number; cases already read stay assigned."""
     with store.write() as db:
-        gone = db.execute(
+        withdrawn = db.execute(
             "DELETE FROM assignments WHERE reader = :reader AND case_id IN (SELECT id FROM cases WHERE study = :study) "
             "AND NOT EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = assignments.case_id "
             "AND k.reader = :reader)",
             {"reader": reader, "study": study},
         ).rowcount
-        audit.record(store, by, "unassign", study=study, before={"reader": reader, "cases": gone})
-    return gone
+        audit.record(store, by, "unassign", study=study, before={"reader": reader, "cases": withdrawn})
+    return withdrawn
 
 
 def dealt(store: Store, study: str) -> dict:
-    """Counts, for each reader of a study, the cases assigned to them and the cases read.
+    """Counts the cases that each reader of a study was assigned and has read.
 
-    Returns {"readers": [{"name", "role", "assigned", "read", "read_in_all"}], "cases", "free"}. read: assigned cases
-    that were read; read_in_all: all cases read. cases: number of test cases; free: test cases assigned to nobody.
+    Returns {"readers": [{"name", "role", "assigned", "read": number of assigned cases that the reader has read,
+    "read_in_all": number of all cases that the reader has read}], "cases": number of test cases, "free": number of test
+    cases that are assigned to nobody}.
     """
     roles = {r["name"]: r["role"] for r in list_readers(store)}
     counts = {
@@ -338,7 +337,7 @@ def dealt(store: Store, study: str) -> dict:
 
 
 def assign_one(store: Store, case_id: int, reader: str, by: str) -> None:
-    """Assigns one case to a reader, in addition to other readers."""
+    """Assigns a case to a reader in addition to the readers to whom the case is already assigned."""
     study = store.query("SELECT study FROM cases WHERE id = ?", [case_id])[0]["study"]
     with store.write() as db:
         db.execute(
@@ -348,12 +347,8 @@ def assign_one(store: Store, case_id: int, reader: str, by: str) -> None:
         audit.record(store, by, "assign", study=study, case_id=case_id, after={"reader": reader})
 
 
-# Accounts as administrators and their owners manage them; each change is in the audit trail.
-# The server makes the password of an account that is invited or reset on the page. It is returned once; only its hash
-# is stored.
-
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without look-alikes: no i, l, o, 0, 1
-GROUPS, LENGTH = 4, 4  # 16 of 31 letters: 79 bits
+GROUPS, LENGTH = 4, 4  # 16 characters, each one of 31, have 79 bits of entropy
 
 
 def make_password() -> str:
@@ -362,25 +357,25 @@ def make_password() -> str:
 
 
 def invite(store: Store, name: str, role: str, by: str) -> str:
-    """Creates an account; returns its password, of which only a hash is stored. Also restores a removed account.
+    """Creates or restores an account and returns its new password, of which only a hash is stored.
 
-    Raises ValueError if another account has the name, ignoring case, or if the name or role is invalid.
+    Raises ValueError if the name or role is invalid, or if an account has the same name, ignoring case.
     """
     password = make_password()
     hash_made = hashed(password)
     with store.write():
         for row in list_readers(store):
             if row["name"].casefold() == name.casefold() and (row["active"] or row["name"] != name):
-                raise ValueError(f"there is already an account of {row['name']!r}")
+                raise ValueError(f"there is already an account named {row['name']!r}")
         add_reader(store, name, hash_made, role)
         audit.record(store, by, "invite", after={"reader": name, "role": role})
     return password
 
 
 def set_role(store: Store, name: str, role: str, by: str) -> None:
-    """Changes the role of an account, with effect from the reader's next request.
+    """Changes the role of an account; the new role applies from the reader's next request.
 
-    Raises NotFound if the account is unknown, ValueError for an invalid role or the last administrator.
+    Raises NotFound if the account is unknown, and ValueError if the role is invalid or no administrator would be left.
     """
     if role not in ROLES:
         raise ValueError(f"a reader's role is one of {', '.join(ROLES)}")
@@ -388,37 +383,37 @@ def set_role(store: Store, name: str, role: str, by: str) -> None:
         before = _account(store, name)["role"]
         if before == role:
             return
-        _keep_one(store, name, "Make another one first.")
+        _keep_one(store, name, "Make another reader an administrator first.")
         db.execute("UPDATE readers SET role = ? WHERE name = ?", [role, name])
         audit.record(store, by, "role", before={"reader": name, "role": before}, after={"role": role})
 
 
 def reset_password(store: Store, name: str, by: str) -> str:
-    """Gives an account a new password, returns it (only a hash is stored), and ends the account's sessions.
+    """Sets and returns a new password of an account, of which only a hash is stored, and ends the account's sessions.
 
-    Raises NotFound if the account is unknown, and ValueError if it is that of `by`, who would be signed out.
+    Raises NotFound if the account is unknown, and ValueError if the account belongs to `by`, who would be signed out.
     """
     password = make_password()
     hash_made = hashed(password)
     with store.write():
         role = _account(store, name)["role"]
         if name == by:
-            raise ValueError("You change your own password under “Password”, at the top of the page.")
+            raise ValueError("Change your own password under “Password”, at the top of the page.")
         add_reader(store, name, hash_made, role)
         audit.record(store, by, "password-reset", after={"reader": name})
     return password
 
 
 def change_password(store: Store, name: str, old: str, new: str) -> str:
-    """Gives an account the password that its owner chose, and ends its sessions.
+    """Sets the password that an account's owner chose, and ends the account's sessions.
 
-    Returns `password_mark` of the new password, "" if `old` is not the account's password. Raises ValueError if the new
-    password equals the old one or is too short.
+    Returns the `password_mark` of the new password, or "" if `old` is not the account's password. Raises ValueError if
+    the new password is too short or equals the old password.
     """
     if not verify(store, name, old):
         return ""
     if new == old:
-        raise ValueError("the new password is the old one")
+        raise ValueError("the new password must differ from the old one")
     hash_made = hashed(new)
     with store.write():
         add_reader(store, name, hash_made, _account(store, name)["role"])
@@ -427,9 +422,9 @@ def change_password(store: Store, name: str, old: str, new: str) -> str:
 
 
 def keep_account(store: Store, name: str, password: str, role: str, by: str) -> None:
-    """Creates an account, or changes its password and role, on behalf of the operator of the server.
+    """Creates an account, or changes its password and role, on behalf of the server's operator.
 
-    Raises ValueError for an invalid name, password or role, or if no administrator would be left.
+    Raises ValueError if the name, password or role is invalid, or if no administrator would be left.
     """
     hash_made = hashed(password)
     with store.write():
@@ -444,29 +439,29 @@ def keep_account(store: Store, name: str, password: str, role: str, by: str) -> 
 
 
 def remove_account(store: Store, name: str, by: str) -> None:
-    """Removes an account's password and ends its sessions; its reviews stay.
+    """Removes an account but keeps the reader's decisions, and records the removal in the audit trail.
 
-    Raises NotFound if the account is unknown, and ValueError if it is the last administrator's.
+    Raises NotFound if the account is unknown, and ValueError if no administrator would be left.
     """
     with store.write():
         role = _account(store, name)["role"]
-        _keep_one(store, name, "Make another one before this account is removed.")
+        _keep_one(store, name, "Make another reader an administrator before you remove this account.")
         remove_reader(store, name)
         audit.record(store, by, "account-removed", before={"reader": name, "role": role})
 
 
 def list_accounts(store: Store, study: str) -> list[Row]:
-    """Lists everyone who can sign in, by name.
+    """Lists the accounts that can sign in, sorted by name.
 
-    Returns [{"name", "role", "created", "seen", "last", "tokens", "assigned", "read", "read_in_all"}]. seen: time of
-    the latest decision or open sign-in, ISO 8601; None without one. last: whether it is the only administrator. The
-    last three count the study's cases, as `dealt` does.
+    Returns [{"name", "role", "created", "seen": ISO time of the latest decision or sign-in, or None, "last": whether
+    the account is the only administrator's, "tokens": number of tokens, "assigned", "read", "read_in_all": numbers of
+    the study's cases, as in `dealt`}].
     """
     progress = {row["name"]: row for row in dealt(store, study)["readers"]}
     accounts = store.query(
         "SELECT name, role, created, (SELECT max(s.created) FROM sessions s WHERE s.reader = name) AS entered, "
         "(SELECT count(*) FROM tokens t WHERE t.reader = readers.name) AS tokens, "
-        # By stage, as the index is, so that not all decisions of a reader are scanned.
+        # One lookup for each stage uses the index and avoids a scan of all decisions of a reader.
         "(SELECT max(at) FROM (SELECT (SELECT max(k.created) FROM current_reviews k WHERE k.reader = name AND "
         "k.stage = t.stage) AS at FROM (SELECT 'first' AS stage UNION SELECT 'second' UNION SELECT 'adjudication') t)) "
         "AS decided FROM readers WHERE password_hash IS NOT NULL ORDER BY name COLLATE NOCASE"

@@ -1,4 +1,4 @@
-"""Results of a run compared with labels or readers: metrics, curves, errors, and a verdict on each detector."""
+"""Results of runs compared with labels or readers: metrics, ROC curves, Dice, and a verdict on each detector."""
 
 from __future__ import annotations
 
@@ -22,13 +22,20 @@ from core.studio.runs.readings import outline_level, pixel_scale, unpack_map
 from core.studio.runs.records import get_run
 from core.studio.runs.results import BASELINE, conformal, evaluations
 
-# A run's scores of a study's test cases as arrays. They are read from the database's indexes alone: scanning the rows
-# of 100,000 cases, with their heat maps, would take seconds.
+# A run's scores as arrays. They are read from indexes of the database alone, because scanning the rows of 100,000 cases
+# with their heat maps would take seconds.
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A run's scores of N cases, highest first: ids int64, scores float64, flagged bool, label '<U8', split '<U7'."""
+    """Scores of a run on N cases, sorted from the highest to the lowest score.
+
+    ids: Ids of the cases, int64 (N,).
+    scores: Anomaly scores, float64 (N,).
+    flagged: Whether the run flags each case, bool (N,).
+    label: Labels from the import, "normal", "abnormal" or "unknown", (N,).
+    split: Splits of the cases, "train", "holdout" or "test", (N,).
+    """
 
     ids: np.ndarray
     scores: np.ndarray
@@ -40,21 +47,25 @@ class Scored:
         return len(self.ids)
 
     def where(self, keep: np.ndarray) -> Scored:
-        """Returns the cases for which `keep` (N,) is True, or the cases at the positions `keep`."""
+        """Returns the cases selected by `keep`, a boolean mask (N,) or an array of positions."""
         return Scored(*(getattr(self, name)[keep] for name in ("ids", "scores", "flagged", "label", "split")))
 
     @property
     def test(self) -> Scored:
+        """Cases of the test split."""
         return self.where(self.split == "test")
 
     @property
     def sick(self) -> np.ndarray:
-        """bool (N,): abnormal by the study's labels."""
+        """Whether each case is labelled abnormal in the import, bool (N,)."""
         return np.asarray(self.label == "abnormal")
 
 
 def scored(store: Store, study: str, run: str, roi: bool = True) -> Scored:
-    """Reads a run's scores of the study's held-out and test cases, except cases that the run has learnt from."""
+    """Reads a run's scores of the study's held-out and test cases, without cases on which the run was trained.
+
+    roi: Whether to read the scores inside the region of interest instead of the scores of whole images.
+    """
     end = "_roi" if roi else ""
     ids, scores = map(
         np.array,
@@ -76,7 +87,7 @@ def scored(store: Store, study: str, run: str, roi: bool = True) -> Scored:
 
 
 def rows_of_cases(store: Store, run: str, cases: Scored, roi: bool = True) -> list[dict]:
-    """Reads the rows of a few cases in their order: id, displayed name, label, score, percentile, flagged."""
+    """Returns {"id", "name", "label", "score", "percentile", "flagged"} of each of the cases, in their order."""
     end = "_roi" if roi else ""
     rows = store.query(
         f"SELECT c.id, c.name, c.added, c.label, r.score{end} AS score, r.percentile{end} AS percentile, "
@@ -87,24 +98,25 @@ def rows_of_cases(store: Store, run: str, cases: Scored, roi: bool = True) -> li
     return [named(row) for row in rows]
 
 
-# The results page's figures: operating point, Wilson intervals, changed minds, Dice by lesion size, prediction panel.
-
-POINTS = 600  # of a curve or a scatter plot: more of them look the same
-GROUPS = 3  # of cases, by the size of their lesion
+POINTS = 600  # maximum number of points of a curve or scatter plot
+GROUPS = 3  # number of groups of cases by lesion size
 
 
 def wilson(hits: int, n: int) -> dict:
-    """Computes a share and its 95 % Wilson score interval (Wilson 1927): {"value", "low", "high", "hits", "n"}."""
+    """Computes the fraction `hits / n` with its 95 % Wilson score interval (Wilson, 1927).
+
+    Returns {"value": the fraction, "low", "high", "hits", "n"}. The first three are None if `n` is 0.
+    """
     if n == 0:
         return {"value": None, "low": None, "high": None, "hits": 0, "n": 0}
-    from scipy.stats import binomtest  # here, because it takes a second to load, for which the page should not wait
+    from scipy.stats import binomtest  # imported late, because the import takes a second
 
     interval = binomtest(hits, n).proportion_ci(0.95, method="wilson")
     return {"value": hits / n, "low": float(interval.low), "high": float(interval.high), "hits": hits, "n": n}
 
 
 def in_words(share: dict, nouns: str) -> str:
-    """Describes a result of `wilson` in words: '3 of 80 images (3.8 %, 95 % interval 1.3 to 10.5 %)'."""
+    """Describes a result of `wilson` in words, such as '3 of 80 images (3.8 %, 95 % interval 1.3 to 10.5 %)'."""
     if share["value"] is None:
         return f"0 of 0 {nouns}"
     value, low, high = (f"{100 * share[name]:.1f}" for name in ("value", "low", "high"))
@@ -112,7 +124,10 @@ def in_words(share: dict, nouns: str) -> str:
 
 
 def confusion(truth: np.ndarray, flagged: np.ndarray) -> dict:
-    """Returns counts, and sensitivity, specificity, PPV and NPV with 95 % intervals; truth, flagged: bool (N,)."""
+    """Computes the confusion matrix of flags against the truth, both bool (N,) and True for abnormal.
+
+    Returns {"tp", "fp", "fn", "tn", "sensitivity", "specificity", "ppv", "npv"}. The last four are results of `wilson`.
+    """
     tp, fp = int((truth & flagged).sum()), int((~truth & flagged).sum())
     fn, tn = int((truth & ~flagged).sum()), int((~truth & ~flagged).sum())
     return {
@@ -123,39 +138,47 @@ def confusion(truth: np.ndarray, flagged: np.ndarray) -> dict:
 
 
 def truth_of(store: Store, study: str, cases: Scored, against: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns which cases have a known truth, and which are abnormal: (known, sick), bool (N,) each. `against`:
-    'labels' (from the import) or 'readers' (adjudication, else the majority of readers; unsure does not count)."""
+    """Returns whether the truth of each case is known, and whether the case is abnormal, both bool (N,).
+
+    against: "labels" for the labels of the import, or "readers" for the readers' decisions as `settled` returns them.
+    """
     if against == "labels":
         return cases.label != "unknown", cases.sick
-    words = settled(store, study)
-    cases_by_word = [[case for case, word in words.items() if word == kind] for kind in ("abnormal", "normal")]
+    decisions = settled(store, study)
+    cases_by_word = [[case for case, word in decisions.items() if word == kind] for kind in ("abnormal", "normal")]
     sick = np.isin(cases.ids, cases_by_word[0])
     return sick | np.isin(cases.ids, cases_by_word[1]), sick
 
 
 def settled(store: Store, study: str) -> dict[int, str]:
-    """Returns the decision on each case: the adjudication, else the readers' majority; cases with a tie are omitted."""
+    """Returns {case id: "normal", "abnormal" or "unsure"}: the adjudicator's decision, else the readers' majority.
+
+    The majority ignores unsure readers. Cases with a tie are omitted.
+    """
     query = "SELECT k.case_id, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
     rows = store.query(query + "WHERE c.study = ? AND k.stage = 'adjudication'", [study])
     last = {row["case_id"]: row["decision"] for row in rows}
-    words: dict[int, str] = {}
+    decisions: dict[int, str] = {}
     for case, voices in opinions(store, study).items():
         votes = list(voices.values())
-        ill, well = votes.count("abnormal"), votes.count("normal")
-        word = last.get(case) or ("abnormal" if ill > well else "normal" if well > ill else None)
-        if word is not None:
-            words[case] = word
-    return words
+        abnormal, normal = votes.count("abnormal"), votes.count("normal")
+        decision = last.get(case) or ("abnormal" if abnormal > normal else "normal" if normal > abnormal else None)
+        if decision is not None:
+            decisions[case] = decision
+    return decisions
 
 
 def operating_point(
     store: Store, study: str, run: str, against: str = "labels", roi: bool = True, cases: Scored | None = None
 ) -> dict:
-    """Measures a run's scores and flags on the test cases, against the labels or the readers.
+    """Compares a run's scores and flags with the truth of the test cases.
 
-    Returns {"roc": [[fpr, tpr]...], "cuts" (for each, the score above which it flags), "auroc", "point": [fpr, tpr],
-    confusion...}; roc is None if only one class is known, and has at most POINTS points. cases: the run's `scored`, if
-    already loaded.
+    against: "labels" or "readers", as in `truth_of`.
+    cases: Result of `scored` for the run, by default read from the database.
+
+    Returns {"against", "run", "roc": at most POINTS pairs [false positive rate, true positive rate], "cuts": threshold
+    of each pair, "auroc", "point": pair for the run's flags} and the keys of `confusion`. "roc", "auroc" and "point"
+    are None unless both normal and abnormal cases are known.
     """
     cases = (scored(store, study, run, roi) if cases is None else cases).test
     is_known, sick = truth_of(store, study, cases, against)
@@ -175,9 +198,9 @@ def operating_point(
 
 
 def outlined_normals(store: Store, run: str, cases: Scored) -> dict:
-    """Computes the share of normal test images that Review outlines automatically, with its 95 % interval.
+    """Computes the fraction of normal test images on which a run outlines a lesion, as `wilson` returns it.
 
-    Such an image is flagged, and its heat map exceeds the pixel threshold. cases: the run's `scored`.
+    Review outlines an image if the image is flagged and its heat map exceeds the pixel threshold.
     """
     normal = cases.test.where(cases.test.label == "normal")
     flagged = json.dumps(normal.ids[normal.flagged].tolist())
@@ -187,16 +210,16 @@ def outlined_normals(store: Store, run: str, cases: Scored) -> dict:
         "WHERE run = ? AND map IS NOT NULL AND case_id IN (SELECT value FROM json_each(?))",
         [run, flagged],
     )
-    # an image that is nowhere above the threshold is outlined at the threshold itself (calibration/outlines.py)
+    # The outline level of an image that nowhere exceeds the threshold is the threshold (calibration/outlines.py).
     rises = [row["map_hi"] > scale.threshold and row["outline"] != scale.threshold for row in rows]
     return wilson(sum(rises), len(normal))
 
 
 def promise(store: Store, study: str, cases: Scored) -> dict | None:
-    """Computes the conformal threshold of a run's `scored` cases and how many normal test images it flags.
+    """Computes the conformal threshold that flags at most 5 % of normal images, from the scores of held-out normals.
 
-    The threshold flags at most 5 % of normal images. Returns the result of `conformal` with the `share` of flagged
-    images, its 95 % interval, and `paused`, which believe.py sets; None if no held-out normal has been scored.
+    Returns the result of `conformal` with "share", the `wilson` fraction of normal test images that the threshold
+    flags, and "paused": False. Returns None if no held-out normal image has a score.
     """
     cases = cases.where(cases.label == "normal")
     holdout = cases.where(cases.split == "holdout")
@@ -207,8 +230,11 @@ def promise(store: Store, study: str, cases: Scored) -> dict | None:
 
 
 def changed_minds(store: Store, study: str) -> dict:
-    """Counts how second decisions differ from first ones, per reader, and whether the change was right if the label is
-    known."""
+    """Counts for each reader of a study how second decisions, after the AI result was shown, differ from first ones.
+
+    Returns {reader: {"both": number of cases with two decisions, "to_abnormal", "to_normal", "to_unsure": numbers of
+    changes, "for_better", "for_worse": numbers of changes to and from the case's label, "cases": the changed cases}}.
+    """
     rows = store.query(
         "SELECT a.reader, a.decision AS first, b.decision AS second, c.label, c.id, c.name FROM current_reviews a "
         "JOIN current_reviews b ON b.case_id = a.case_id AND b.reader = a.reader AND b.stage = 'second' "
@@ -233,11 +259,15 @@ def changed_minds(store: Store, study: str) -> dict:
 
 
 def dice_by_size(store: Store, study: str, run: str, masks: str = "") -> dict:
-    """Computes Dice of the run's outlines for each case with a lesion mask, and its mean in GROUPS of lesion size.
+    """Computes the Dice coefficient of a run's outlines on cases with a lesion mask, and its mean by lesion size.
 
-    The heat map is resized to the mask's own resolution, as in the viewer. If there are more than POINTS cases, POINTS
-    are drawn at random with a fixed seed; "of": the number of cases. masks: the kind, as in `truth_masks`; "against"
-    describes the masks that were used.
+    Heat maps are resized to the masks. At most POINTS cases are used, drawn at random with a fixed seed.
+
+    masks: Kind of the lesion masks, as in `truth_masks`.
+
+    Returns {"points": [{"case", "name", "size": lesion area as a fraction of the image, "dice"}], "groups":
+    mean and standard deviation of Dice in GROUPS groups by size, "threshold": pixel threshold of the run, "of": number
+    of cases before the draw, "against": description of the masks}.
     """
     learnt, annotated = learnt_from(store, run), truth_masks(store, study, masks)
     truth = {case: mask for case, mask in annotated.masks.items() if case not in learnt}
@@ -274,7 +304,10 @@ def dice_by_size(store: Store, study: str, run: str, masks: str = "") -> dict:
 
 
 def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi: bool = True) -> list[dict]:
-    """Returns `count` labelled test cases, evenly spaced by score; "right": whether the flag agrees with the label."""
+    """Returns `rows_of_cases` of up to `count` labelled test cases, evenly spaced by score.
+
+    Each row also has "right", which is whether the run's flag agrees with the label.
+    """
     cases = cases.test
     cases = cases.where(cases.label != "unknown")
     if len(cases) > count:
@@ -283,26 +316,28 @@ def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi
     return [{**r, "right": bool(r["flagged"]) == (r["label"] == "abnormal")} for r in rows]
 
 
-# One plain verdict on each detector: what it finds, its false alarms, whether its promise holds, what to do.
-
-PROMISED = 0.05  # share of normal images that the threshold may flag
-FOUND = 0.75  # share of abnormal cases: a detector that finds fewer must be used with care
-FEW = 20  # cases of a kind: with fewer, an interval is too wide for a verdict
+PROMISED = 0.05  # fraction of normal images that the threshold may flag
+FOUND = 0.75  # sensitivity below which a detector must be used with care
+FEW = 20  # normal or abnormal cases below which intervals are too wide for a verdict
 
 _NO_LABELS = "The study lacks labelled normal or abnormal test cases, so this detector cannot be judged."
-_CHANCE = "It is no better than chance on these cases"
-_UNTOLD = "Too few cases to tell it from chance"
-_RETRAIN = "Do not read with it: train longer, or choose another detector."
+_CHANCE = "The detector is no better than chance on these cases"
+_UNTOLD = "Too few cases to tell the detector from chance"
+_RETRAIN = "Do not read with this detector: train longer, or choose another one."
 _SHIFTED = (
     "The test’s normal images differ from the held-out ones. Hold out normal images of the same source and fit again, "
     "or read with a higher threshold."
 )
-_MISSES = "It misses many: mark lesions in Review, and it learns from them."
-_SMALL = "Few cases: the intervals are wide. Add labelled test cases before you rely on it."
+_MISSES = "The detector misses many lesions: annotate lesions in Review, and train on them."
+_SMALL = "There are few cases, so the intervals are wide. Add labelled test cases before you rely on the detector."
 
 
 def between(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-    """Moves each cut (K,), the lowest score that is flagged, halfway to the next lower score; float64 (K,)."""
+    """Returns a threshold halfway between each cut and the next lower score, float64 (K,).
+
+    scores: Scores of the cases, (N,).
+    cuts: Lowest flagged score of each operating point, (K,), or infinity if no case is flagged.
+    """
     levels = np.unique(scores)
     index = np.searchsorted(levels, np.minimum(cuts, levels[-1]))
     below = np.where(index > 0, (levels[index - 1] + levels[index]) / 2, levels[0] - 1e-6 * (1 + abs(levels[0])))
@@ -310,27 +345,32 @@ def between(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
 
 
 def learnt_threshold(cases: Scored, known: np.ndarray, sick: np.ndarray) -> float:
-    """Returns the threshold at which flags agree best with readers' decisions (known and sick as in `truth_of`).
+    """Returns the threshold at which flags agree best with the readers' decisions, by the largest Youden index.
 
-    It has the largest Youden index and, among equals, the fewest false alarms. Raises ValueError unless some known
-    cases are sick and some are not.
+    known, sick: Whether the truth of each case is known, and whether the case is abnormal, as in `truth_of`.
+
+    Raises ValueError unless both normal and abnormal cases are known.
     """
     from sklearn.metrics import roc_curve
 
     cases, sick = cases.where(known), sick[known]
     if not sick.any() or sick.all():
-        raise ValueError("Readers have to call some cases normal and some abnormal before a threshold is learnt.")
+        raise ValueError("Readers must call some cases normal and some abnormal before a threshold can be fitted.")
     fpr, tpr, cuts = roc_curve(sick, cases.scores)
     return float(between(cases.scores, cuts)[np.argmax(tpr - fpr)])
 
 
 def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
-    """Judges a scored run by its `operating_point` against the labels.
+    """Judges a run by its `operating_point` against the labels.
 
-    Returns {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}. The run
-    breaks its promise, to flag at most the share PROMISED of normal images, if the 95 % interval lies above that share.
-    It is no better than chance if the AUROC's 95 % interval reaches 0.5; with fewer than FEW cases of a kind this is
-    unknown, unless the AUROC is 0.5 or less. A run that finds less than the share FOUND of abnormal cases is not good.
+    run: Row of the run, from `cases.scored_runs`.
+    point: Result of `operating_point`.
+    chosen: Operating point in effect; a threshold that a person moved or fitted promises no false alarm rate.
+
+    Returns {"run": id of the run, "title", "level": "good", "warn", "bad" or "none", "words", "advice", "found":
+    sensitivity, "alarms": fraction of normal images that are flagged, both as `wilson` returns them, "auroc"}. The
+    level is "none" without labelled cases, "bad" if the 95 % interval of the AUROC reaches 0.5 or the interval of
+    "alarms" lies above PROMISED, and "warn" if the sensitivity is below FOUND or there are too few cases to judge.
     """
     sick, well = point["tp"] + point["fn"], point["fp"] + point["tn"]
     out = {"run": run["id"], "title": run["title"], "found": point["sensitivity"], "auroc": point["auroc"]}
@@ -358,26 +398,26 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
 
 
 def auroc_variance(auroc: float, sick: float, well: float) -> float:
-    """Returns the variance of an AUROC over `sick` abnormal and `well` normal cases (Hanley and McNeil, 1982)."""
+    """Returns the variance of an AUROC on `sick` abnormal and `well` normal cases (Hanley and McNeil, 1982)."""
     q1, q2 = auroc / (2 - auroc), 2 * auroc**2 / (1 + auroc)
     spread = auroc * (1 - auroc) + (sick - 1) * (q1 - auroc**2) + (well - 1) * (q2 - auroc**2)
     return max(spread, 0.0) / (sick * well)
 
 
-# All scored runs of a study side by side, as they were evaluated, with the mean-colour baseline.
-
 MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_all")
 
 
 def compared(store: Store, study: str, runs: list[dict], roi: bool = True, masks: str = "reference") -> list[dict]:
-    """Lists all scored runs of a study side by side, as they were evaluated, with the mean-colour baseline.
+    """Lists the stored evaluations of a study's runs, and of the mean-colour baseline as the last row.
 
-    Returns [{"run", "title", "name", "encoder", "cases", "localised", "set", and for each measure its value and
-    interval (95 %), "best"}] in the order of `runs`, a result of `cases.scored_runs`; the baseline (run None) is last.
-    masks: the kind of lesion masks. Measures: image AUROC, pixel AUROC, Dice at the threshold of held-out
-    normals, PRO over abnormal images (the paper) and over all (MVTec); None if a run has not been evaluated, or has no
-    lesion masks to compare with. best: names of the measures in which no other row is better; empty if rows differ in
-    cases, labels or masks, by their `set`.
+    runs: Result of `cases.scored_runs`.
+    masks: Kind of the lesion masks, "reference" or "readers".
+
+    Returns [{"run": id, or None for the baseline, "title", "name", "encoder", "cases": number of cases, "localised":
+    number of cases with a mask, "set": tag of the evaluated cases and masks, "best": measures in which no other row is
+    better}]. For each name in MEASURES, a row has the value and, under the name with "_ci", the 95 % interval, or None
+    without an evaluation. "pro" is the per-region overlap on abnormal images, as in the paper, and "pro_all" on all
+    images, as in MVTec. "best" is empty if rows were evaluated on different sets.
     """
     kind = (roi, "held-out", masks)
     by_run = {r["run"]: r for r in evaluations(store, study) if (r["roi"], r["protocol"], r.get("masks")) == kind}

@@ -1,4 +1,4 @@
-"""Reading sessions: the choice of their cases, the summary of a session, and its printed sheet."""
+"""Reading sessions: the choice of cases, the summary of a session, and the printed sheet of a session."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from core.studio.review.results import confusion
 from core.studio.review.sessions import name_of, session_names
 from core.studio.review.worklist import Query, Worklist
 
-# Which cases a reading session holds: selected from the worklist, in its order or shuffled.
-
-CHOICES: dict[str, tuple[str, dict[str, Any]]] = {  # title, and query of the worklist
+CHOICES: dict[str, tuple[str, dict[str, Any]]] = {  # name: (title, fields of the worklist's Query)
     "all": ("All test cases", {}),
     "unread": ("What I have not read", {"decision": "unread"}),
     "assigned": ("What is assigned to me", {"mine": True}),
@@ -33,12 +31,12 @@ TRIAL = "A part of a trial"  # core/studio/trials/ starts these sessions
 
 def _list(context: RequestContext, choice: str) -> Worklist:
     if choice not in CHOICES:
-        raise ValueError(f"A session holds one of {', '.join(CHOICES)}, not {choice!r}.")
+        raise ValueError(f"The cases of a session are one of {', '.join(CHOICES)}, not {choice!r}.")
     return Worklist(context, Query(**CHOICES[choice][1]))
 
 
 def available(context: RequestContext) -> list[dict]:
-    """Counts the cases of each choice, for a reader without an open session; returns [{"name", "title", "cases"}]."""
+    """Lists the choices of cases for a new session as [{"name", "title", "cases": number of cases}]."""
     rows = []
     for name, (title, _) in CHOICES.items():
         if (context.run is None or context.blinded) and name in ("flagged", "against"):
@@ -50,24 +48,25 @@ def available(context: RequestContext) -> list[dict]:
 
 
 def chosen(context: RequestContext, choice: str, count: int, shuffled: bool, seed: int) -> list[int]:
-    """Returns the ids of `count` cases (0: all): a random sample if `shuffled`, else the first of the worklist."""
+    """Returns the ids of `count` cases, or of all cases if `count` is 0, for a new session.
+
+    choice: Key of CHOICES.
+    shuffled: Whether to draw the cases and their order at random, instead of the first cases of the worklist.
+    """
     ids = _list(context, choice).neighbour(None, count=1_000_000)
     if shuffled:
-        ids.sort()  # not the list's order, which may follow the score: that must not affect the draw
+        ids.sort()  # the worklist's order may follow the score, which must not affect the draw
         random.Random(seed).shuffle(ids)
     return ids[:count] if count else ids
 
 
-# The summary of a reading session: time for each case, agreement, and the reader's operating point.
-
-
 def summary(store: Store, session: dict) -> dict:
-    """Summarises a session, ended or open.
+    """Summarises an ended or open session.
 
-    Returns {"cases", "read", "seconds", "decisions", "changed", "point", "detector", "agreement"}. point: the reader's
-    sensitivity and specificity against the labels, by last decisions, without `unsure`. detector: the same for the
-    session's run on the same cases. agreement: Cohen's kappa with the run's flags and with each other reader, over the
-    cases that both decided.
+    Returns {"cases": number of cases, "read": number of read cases, "seconds": quartiles and sum of the times per case,
+    "decisions": number of last decisions of each kind, "changed": number of cases whose decision changed, "point":
+    `confusion` of the reader's last decisions, without unsure ones, against the labels, "detector": `confusion` of the
+    run's flags on the same cases, "agreement": results of `cohen` with the run's flags and with each other reader}.
     """
     first, last, seconds = decisions_and_times(store, session)
     cases = store.query(
@@ -99,7 +98,7 @@ def summary(store: Store, session: dict) -> dict:
 
 
 def decisions_and_times(store: Store, session: dict) -> tuple[dict[int, str], dict[int, str], dict[int, float]]:
-    """Returns, by case id, the first and the last decision, and the seconds that all decisions on the case took."""
+    """Returns the first decisions, last decisions and total seconds of a session's cases, each by the case's id."""
     first: dict[int, str] = {}
     last: dict[int, str] = {}
     seconds: dict[int, float] = {}
@@ -127,7 +126,6 @@ def _point(labels: dict[int, bool], decisions: dict[int, bool]) -> dict | None:
 
 
 def _others(store: Store, session: dict) -> dict[str, dict[int, str]]:
-    """Returns other readers' last decisions on the session's cases."""
     rows = store.query(
         "SELECT k.case_id, k.reader, k.decision FROM reading_session_cases o JOIN current_reviews k "
         "ON k.case_id = o.case_id WHERE o.session = ? AND k.reader != ? AND k.stage != 'adjudication' "
@@ -140,26 +138,25 @@ def _others(store: Store, session: dict) -> dict[str, dict[int, str]]:
     return by_reader
 
 
-# A reading session as it is printed: its summary, its run and code, and a row for each case.
-
-
 def visible(store: Store, session: dict, hidden: bool) -> dict:
-    """Returns the `summary` of an ended session; if `hidden`, without results from labels, detector or other readers.
+    """Returns the `summary` of an ended session. Raises ValueError if the session is open.
 
-    hidden: whether the requesting reader now reads the study blind. Raises ValueError while the session is open.
+    hidden: Whether to omit results that depend on labels, the run or other readers, because the reader is blind.
     """
     if session["ended"] is None:
-        raise ValueError("The summary is made when the session has ended.")
+        raise ValueError("A session has no summary while it is open. End the session first.")
     report = summary(store, session)
     return report | {"point": None, "detector": None, "agreement": []} if hidden else report
 
 
 def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
-    """Returns a session's printed sheet: `visible` and {"study", "reader", "which", "run", "code", "rows"}.
+    """Returns the content of the printed sheet of an ended session. Raises ValueError if the session is open.
 
-    run: as in `cases.scored_runs`, or None if it was deleted; code: commit of the code that made it. rows, in session
-    order: {"name", "first", "decision", "seconds", "percentile", "flagged"}, None if unknown or `hidden`. Names are
-    neutral if the session had neutral names, or if `hidden`. Raises ValueError while the session is open.
+    hidden: Whether to omit results and to use neutral names, because the reader is blind.
+
+    Returns the `visible` summary with {"study", "reader", "which": title of the cases' choice, "run": row of
+    `scored_runs`, or None if the run was deleted, "code": version of the code that trained the run, "rows": [{"name",
+    "first", "decision", "seconds", "percentile", "flagged"}] in the order of the session}. Unknown values are None.
     """
     report = visible(store, session, hidden)
     first, last, seconds = decisions_and_times(store, session)
@@ -193,6 +190,10 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
 
 
 def readable(store: Store, number: int, reader: str, administers: bool) -> dict:
-    """Returns the session `number` if it is the reader's, or if the reader administers. Raises NotFound otherwise."""
+    """Returns the row of a session for its reader or an administrator. Raises NotFound for anyone else.
+
+    number: Id of the session.
+    administers: Whether `reader` is an administrator.
+    """
     row = store.one("SELECT reader FROM reading_sessions WHERE id = ?", [number]) if administers else None
     return sessions.get_session(store, number, row["reader"] if row else reader)

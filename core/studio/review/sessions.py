@@ -1,4 +1,4 @@
-"""Reading sessions, blind reading and the neutral names of cases: what a reader may know of a case before deciding.
+"""Reading sessions, blind reading, and neutral numbers and names of cases, which reveal nothing about a case.
 
 Sign-in sessions are in core/studio/review/people.py.
 """
@@ -16,18 +16,17 @@ from core.studio.db import audit
 from core.studio.db.store import NotFound, Row, Store, now
 from core.studio.review.people import role_of
 
-# Reading sessions: a list of cases that one reader reads from the first to the last, blind first or not.
-# A reader has at most one open session. Decisions made while it is open belong to it; earlier ones are neither shown
-# nor counted.
+# A reading session is a list of cases that one reader reads in a fixed order, blind or not. A reader has at most one
+# open session. Decisions made while the session is open belong to the session; earlier decisions are not shown in it.
 
 
 def open_session(store: Store, reader: str) -> dict | None:
-    """Returns the reader's open session; None if there is none."""
+    """Returns the row of the reader's open reading session, or None if the reader has no open session."""
     return store.one("SELECT * FROM reading_sessions WHERE reader = ? AND ended IS NULL", [reader])
 
 
 def get_session(store: Store, session: int, reader: str) -> dict:
-    """Returns the reader's session with that number. Raises NotFound if it is another reader's or unknown."""
+    """Returns the row of the reader's reading session `session`. Raises NotFound if the reader has no such session."""
     row = store.one("SELECT * FROM reading_sessions WHERE id = ? AND reader = ?", [session, reader])
     if row is None:
         raise NotFound(f"You have no reading session {session}.")
@@ -46,9 +45,16 @@ def start_session(
     choice: str = "all",
     run: str | None = None,
 ) -> int:
-    """Opens a session of these cases, in this order, and ends the reader's open one. Returns its number.
+    """Starts a reading session, ends the reader's open session, and returns the id of the new session.
 
-    A blind session has neutral names. Raises ValueError without cases, or while a part of a trial is unfinished.
+    cases: Ids of the cases in reading order.
+    blind: Whether results are hidden until the reader's first decision on a case; implies `neutral`.
+    neutral: Whether cases have neutral names.
+    shuffled: Whether the order of the cases was drawn at random, which is only recorded.
+    choice: Key of `session_report.CHOICES` by which the cases were chosen.
+    run: Id of the run whose results are shown, or None.
+
+    Raises ValueError if `cases` is empty, or if the open session belongs to a trial and has unread cases.
     """
     if not cases:
         raise ValueError("There is no case of that kind to read. Choose other cases.")
@@ -65,7 +71,7 @@ def start_session(
             "run": run,
             "first_review": last["id"] if last else 0,
             "created": now(),
-            "secret": secrets.token_hex(32),  # for its neutral names
+            "secret": secrets.token_hex(32),  # key of the neutral names
         }
         marks = ", ".join("?" * len(row))
         added = db.execute(f"INSERT INTO reading_sessions ({', '.join(row)}) VALUES ({marks})", list(row.values()))
@@ -78,7 +84,7 @@ def start_session(
     return number
 
 
-# How many cases of a trial's part, if the session is one, are not yet read in all of its stages.
+# Number of cases in a session of a running trial that the reader has not read in all stages.
 _LEFT_OF_PART = """SELECT p.id, (SELECT count(*) FROM reading_session_cases o WHERE o.session = p.session
   AND (SELECT count(DISTINCT r.stage) FROM reviews r WHERE r.case_id = o.case_id AND r.reader = ? AND r.id > ?
     AND r.active = 1 AND r.stage != 'adjudication') < CASE p.arm WHEN 'both' THEN 2 ELSE 1 END) AS n
@@ -86,7 +92,9 @@ _LEFT_OF_PART = """SELECT p.id, (SELECT count(*) FROM reading_session_cases o WH
 
 
 def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
-    """Ends the reader's open session; returns its number, None without one. by: who ends it, if not the reader.
+    """Ends the reader's open session and returns the id of the session, or None if no session is open.
+
+    by: Name of the person who ends the session, by default the reader.
 
     Raises ValueError if the session belongs to a trial and has unread cases.
     """
@@ -96,7 +104,7 @@ def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
             return None
         unread = store.one(_LEFT_OF_PART, [session["reader"], session["first_review"], session["id"]])
         if unread is not None and unread["n"]:
-            raise ValueError(f"Your list in a trial has {unread['n']} unread cases. Read them before the session ends.")
+            raise ValueError(f"Your list in a trial has {unread['n']} unread cases. Read them before you end it.")
         last = store.one("SELECT coalesce(max(id), 0) AS id FROM reviews")
         values = [now(), last["id"] if last else 0, session["id"]]
         db.execute("UPDATE reading_sessions SET ended = ?, last_review = ? WHERE id = ?", values)
@@ -106,7 +114,7 @@ def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
 
 
 def ended_sessions(store: Store, study: str, reader: str | None) -> list[dict]:
-    """Lists the reader's (None: everyone's) last 50 ended sessions, newest first, with the number of cases of each."""
+    """Lists the last 50 ended sessions in a study of one reader, or of all readers if `reader` is None."""
     return store.query(
         "SELECT s.id, s.blind, s.neutral, s.shuffled, s.choice, s.created, s.ended, s.reader, "
         "(SELECT count(*) FROM reading_session_cases o WHERE o.session = s.id) AS cases "
@@ -117,7 +125,8 @@ def ended_sessions(store: Store, study: str, reader: str | None) -> list[dict]:
 
 
 def decisions_of(store: Store, session: dict) -> list[dict]:
-    """Lists the session's current reviews, oldest first: id, case_id, stage, decision, seconds, created."""
+    """Lists the decisions of a session that are not undone as {"id", "case_id", "stage", "decision", "seconds",
+    "created"}, oldest first."""
     return store.query(
         "SELECT r.id, r.case_id, r.stage, r.decision, r.seconds, r.created FROM reading_session_cases o "
         "JOIN reviews r ON r.case_id = o.case_id AND r.reader = ? AND r.active = 1 AND r.stage != 'adjudication' "
@@ -127,30 +136,33 @@ def decisions_of(store: Store, session: dict) -> list[dict]:
 
 
 def last_decision_sql(number: str) -> str:
-    """Returns a subquery for a reader's last decision in a session on the case whose id is `number`, an SQL expression.
-    Its parameters are the reader and the session's first_review."""
+    """Returns an SQL subquery for a reader's last decision in a session on a case. number: SQL for the case's id.
+    The parameters of the subquery are the reader and the session's `first_review`."""
     return (
         f"(SELECT k.decision FROM reviews k WHERE k.case_id = {number} AND k.reader = ? AND k.id > ? AND k.active = 1 "
         "AND k.stage != 'adjudication' ORDER BY k.id DESC LIMIT 1)"
     )
 
 
-# Neutral names and numbers of cases for readers who read blind, or in a session with neutral names.
-# A case's own id follows the order of the import, in which normal images often precede abnormal ones, and its file's
-# name and hash can be looked up. None of them reaches a blind reader's browser. A reader knows a case by its position
-# in a list that was drawn at random once and stored: a separate one for every reader, study and reading session.
+# Neutral names and numbers of cases, for blind readers and for sessions with neutral names. The id of a case follows
+# the order of the import, in which normal images often precede abnormal ones, and the name and hash of a file can be
+# looked up, so none of them reaches the browser of a blind reader. Instead, a case has a number that depends on its
+# position in a list. The list is drawn at random for each reader, study and reading session, and stored.
 
-FIRST = 1 << 48  # neutral numbers start above it and stay below 2^53, where JavaScript counts exactly
-MASKS = 1 << 52  # numbers of lesion masks lie at and above it, in 48 bits; no home has such ids
+FIRST = 1 << 48  # lowest neutral number; all are below 2^53, up to which JavaScript represents integers exactly
+MASKS = 1 << 52  # lowest neutral number of a lesion mask; the numbers have 48 random bits, and no stored id is as high
 
 
 def is_neutral_mask(number: int) -> bool:
-    """Returns whether a number was made by `Aliases.mask_number`."""
+    """Returns whether `number` is a neutral number of a lesion mask."""
     return MASKS <= number < MASKS + (1 << 48)
 
 
 def case_listed(store: Store, reader: str, number: int) -> tuple[Row | None, int | None]:
-    """Returns the row of the case with a neutral number of the reader, and the list's id; (None, None) if unknown."""
+    """Returns the row of the reader's case with a neutral number and the id of the neutral list that has the number.
+
+    Returns (None, None) if the reader has no such case.
+    """
     row = store.one(
         "SELECT o.id AS 'list', c.* FROM neutral_orders o CROSS JOIN neutral_cases n ON n.list = o.id "
         "AND n.position = ? - o.first CROSS JOIN cases c ON c.id = n.case_id WHERE o.reader = ?",
@@ -160,7 +172,7 @@ def case_listed(store: Store, reader: str, number: int) -> tuple[Row | None, int
 
 
 def make_order(store: Store, study: str, reader: str, session: int | None) -> None:
-    """Draws the reader's order of a study's cases, or appends cases imported since then, also in random order."""
+    """Draws the reader's neutral order of a study's cases, or appends cases imported after the draw in random order."""
     with store.write() as db:
         where = "study = ? AND reader = ? AND coalesce(session, 0) = ?"
         row = store.one(f"SELECT id FROM neutral_orders WHERE {where}", [study, reader, session or 0])
@@ -184,34 +196,34 @@ def make_order(store: Store, study: str, reader: str, session: int | None) -> No
 
 
 def name_of(secret: bytes, case_id: int) -> str:
-    """Returns a case's neutral name, derived from the secret of the reading session or of the list."""
+    """Returns the neutral name of a case, such as "Case 4XQ7ZB", derived from the secret of a session or list."""
     digest = hashlib.blake2b(b"name" + case_id.to_bytes(8, "big"), key=secret, digest_size=5).digest()
     return f"Case {base64.b32encode(digest).decode()[:6]}"
 
 
 def session_names(session: Row) -> bytes:
-    """Returns the secret of a reading session's names, stored with the session because people note and print them."""
+    """Returns the secret from which a reading session's neutral names are derived."""
     return bytes.fromhex(session["secret"])
 
 
 class Aliases:
-    """The numbers and names of a study's cases as one reader sees them.
+    """Translates between the stored ids and names of a study's cases and the numbers and names that one reader sees.
 
-    order: the reader's row of neutral_orders, None if names are not hidden. session: the reader's open reading session
-    of the study.
+    order: Row of the reader's neutral list, or None if the reader sees the stored ids and names.
+    session: Row of the reader's open reading session of the study, or None.
     """
 
     def __init__(self, store: Store, order: Row | None, session: Row | None = None):
         self.store, self.order = store, order
         self.covers, self._first = order is not None, 0
-        self._places: dict[int, int] = {}  # case: its position, if already known
+        self._places: dict[int, int] = {}  # positions that were already read, by case
         if order is not None:
             self._secret = bytes.fromhex(order["secret"])
             self._first = order["first"]
             self._names = session_names(session) if session else self._secret
 
     def prepare(self, cases: Iterable[int]) -> None:
-        """Looks up the positions of many cases at once."""
+        """Reads the positions of many cases with one query, so that `number` needs no query for each case."""
         missing = [case for case in cases if case not in self._places]
         if self.order is None or not missing:
             return
@@ -223,11 +235,11 @@ class Aliases:
         self._places |= {row["case_id"]: row["position"] for row in rows}
 
     def know(self, case_id: int, number: int) -> None:
-        """Stores a case's neutral number that another query has already read."""
+        """Remembers the neutral number of a case, which another query has read."""
         self._places[case_id] = number - self._first
 
     def cases(self, numbers: Iterable[int]) -> dict[int, int]:
-        """Translates neutral numbers: {number: the case's own id}; numbers of other lists are skipped."""
+        """Translates neutral numbers into {number: id of the case}; numbers that are not in the list are skipped."""
         number_at = {n - self._first: n for n in numbers}
         rows = self.store.query(
             "SELECT n.position, n.case_id FROM json_each(?) j CROSS JOIN neutral_cases n "
@@ -238,7 +250,7 @@ class Aliases:
         return {number_at[row["position"]]: row["case_id"] for row in rows}
 
     def number(self, case_id: int) -> int:
-        """Returns the case's number as it may be sent to the page."""
+        """Returns the number of a case as the reader may see it."""
         if self.order is None:
             return case_id
         self.prepare([case_id])
@@ -249,16 +261,16 @@ class Aliases:
         return name_of(self._names, case_id)
 
     def mark(self, case_id: int, sha256: str | None) -> str:
-        """Returns a version mark of a case's file for URLs and ETags: its hash, or a keyed hash under neutral names."""
+        """Returns a version tag of a case's file, for URLs: `sha256`, or a keyed hash of the id under neutral names."""
         if self.order is None:
             return sha256 or ""
         return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
 
     def mask_number(self, mask: Row) -> int:
-        """Returns a lesion mask's number for the page; under neutral names not its id, which would count earlier masks.
+        """Returns the number of a lesion mask as the reader may see it: its id, or a keyed hash under neutral names.
 
-        mask: its `id`, `case_id`, `source`, `reader`, and `turn`: its position, from 1, among the masks of this reader
-        or import on its case.
+        mask: Row with "id", "case_id", "source", "reader" and "turn", which is the mask's position, from 1, among the
+            masks of the same case and author.
         """
         if self.order is None:
             return mask["id"]
@@ -267,14 +279,13 @@ class Aliases:
         return MASKS + int.from_bytes(digest, "big")
 
     def stamp(self, text: str, case_id: int) -> str:
-        """Returns a text about a case, such as when its map was made; under neutral names a keyed hash of it, which
-        reveals neither the text nor which cases share it."""
+        """Returns `text`, such as the time of a case's heat map, or a keyed hash of the text under neutral names."""
         if self.order is None:
             return text
         return hashlib.blake2b(f"{case_id} {text}".encode(), key=self._secret, digest_size=16).hexdigest()
 
     def shown(self, row: dict) -> dict:
-        """Returns a row with the list's neutral ids and names. row: a case (`id`) or data of one (`case_id`)."""
+        """Returns a row with ids and names as the reader may see them. row: A case, or data with a "case_id"."""
         if self.order is None:
             return row
         if "case_id" in row:
@@ -292,28 +303,26 @@ class Aliases:
         return out
 
     def cursor(self, key: tuple | list | None) -> list | None:
-        """Returns the cursor of a worklist row; under neutral names, without the value that sorts the row."""
+        """Returns the cursor of a worklist row, without the sort value under neutral names."""
         if key is None or self.order is None:
             return None if key is None else list(key)
         return [0, None, self.number(key[2])]
 
 
-# Blind-first reading: the mode of a study, and who reads blind now. What it hides of a case: context.py.
-
 SIGHTED = ("adjudicator", "administrator")
 DECIDE_FIRST = "This study is read blind: decide first, then the heat map, the score and the mask are shown."
 
 
-NOT_OPEN = "You take part in a trial of this study. Open your list in the room Trials; nothing else of it is shown."
-NO_MACHINE = "Nothing but your list is shown while you take part in a trial."
+NOT_OPEN = "You take part in a trial of this study. Open your list in the room Trials: nothing else is shown."
+NO_MACHINE = "Only your list is shown while you take part in a trial."
 
 
 class Hidden(ValueError):
-    """Raised for a request for something that a blind study or a trial hides from the reader."""
+    """Raised if a request asks for data that a blind study or a trial hides from the reader."""
 
 
 def is_blind(store: Store, study: str) -> bool:
-    """Returns whether the study is read blind first."""
+    """Returns whether blind-first reading of the study is on."""
     return bool(store.setting(f"blind:{study}", False))
 
 
@@ -327,7 +336,8 @@ def set_blind(store: Store, study: str, on: bool, by: str) -> None:
 
 
 def standing(store: Store, reader: str) -> dict:
-    """Returns {"blind": studies the reader now reads blind, "session": {"id", "study"} of the open one or None}."""
+    """Returns {"blind": ids of the studies that the reader reads blind, "session": {"id", "study"} of the reader's open
+    reading session, or None}."""
     session = open_session(store, reader)
     read_blind = {row["study"] for row in store.query(IN_TRIALS, {"reader": reader})}
     keys = store.query("SELECT key FROM settings WHERE key LIKE 'blind:%' AND value = 'true' ORDER BY key")
@@ -339,7 +349,7 @@ def standing(store: Store, reader: str) -> dict:
     }
 
 
-# 1 if :reader has an open blind session, and 1 if any study is read blind; studies in the bin do not count.
+# Whether :reader has an open blind session, and whether any study is read blind. Studies in the bin do not count.
 IN_BLIND_SESSION = (
     "EXISTS (SELECT 1 FROM reading_sessions h CROSS JOIN studies b ON b.id = h.study "
     "WHERE h.reader = :reader AND h.ended IS NULL AND h.blind AND b.binned IS NULL)"
@@ -355,16 +365,16 @@ def in_blind_session(store: Store, reader: str) -> bool:
     return bool(store.first(f"SELECT {IN_BLIND_SESSION} AS open", {"reader": reader})["open"])
 
 
-# Studies with a running trial in which :reader takes part.
+# Ids of the studies with a running trial in which :reader takes part.
 IN_TRIALS = """SELECT DISTINCT t.study FROM trial_parts p JOIN trials t ON t.id = p.trial
   JOIN studies s ON s.id = t.study WHERE p.reader = :reader AND t.started IS NOT NULL AND t.closed IS NULL
   AND s.binned IS NULL"""
 
 
 def reads_blind(store: Store, reader: str) -> bool:
-    """Returns whether `reader` reads any study blind, or in a trial, or has an open blind session.
+    """Returns whether the reader reads any study blind or in a trial; studies in the bin do not count.
 
-    The rooms that show the contents of studies are then closed to the reader. Studies in the bin do not count.
+    All rooms that show the contents of studies are closed to such a reader.
     """
     query = f"SELECT {IN_BLIND_SESSION} OR EXISTS ({IN_TRIALS}) AS open, {ANY_READ_BLIND} AS study"
     row = store.first(query, {"reader": reader})

@@ -1,10 +1,10 @@
-"""The worklist: order, filters, counts and "next unread", all in SQL and paged by key, so that all pages take the same
-time; the position of a case in the list, and the distribution of its scores.
+"""The worklist of a reader: sort orders, filters, pages, counts and the distribution of scores, all computed in SQL.
 
-A page's cursor is its last row's (part, value, id). An order by score has two parts: cases the run has scored, then the
-cases it has not. First the keys are found, from indexes alone; then only the rows of the page are read. Every filter is
-a condition on a case's id, answered from an index alone, so that a scan past 100,000 cases never opens a row of a case
-or a reading. Every scan is limited to the study of the request.
+Pages use keyset pagination, so that every page takes the same time. A cursor is the key (part, value, id) of a row:
+the number of an index scan, the value by which the scan sorts, and the case's id. An order by score has two scans: the
+scored cases, then the other cases. The keys of a page are read from indexes alone. Every filter is a condition on a
+case's id that an index answers, so that skipping 100,000 cases reads no row of a case. All scans are limited to the
+study of the request.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SAID = ("", "unread", "read", *DECISIONS, "against", "differs")  # filters by th
 LABELS = ("", "normal", "abnormal", "unknown")
 PAGE = 100
 BINS = 64
-TAIL = 0.5  # per cent of the scores at either end, which the strip draws in its first and last bin
+TAIL = 0.5  # per cent of the scores at each end that are counted in the first and the last bin
 _BY_URGENCY = ("abnormal", "unsure", "normal")
-_ASKED: dict[str, tuple[str, dict[str, Any]]] = {  # the page's words: field of Query, and the meaning of each word
+_ASKED: dict[str, tuple[str, dict[str, Any]]] = {  # page parameter: (field of Query, {text: value of the field})
     "split": ("splits", {"": ("test",), "test": ("test",), "holdout": ("holdout",), "all": SPLITS}),
     "desc": ("descending", {"": True, "1": True, "0": False}),
     "flagged": ("flagged", {"": None, "1": True, "0": False}),
@@ -41,9 +41,17 @@ _ASKED: dict[str, tuple[str, dict[str, Any]]] = {  # the page's words: field of 
 
 @dataclass(frozen=True)
 class Query:
-    """A reader's request for a list; "" for a filter means all. Raises ValueError for an unknown order or filter.
+    """Sort order and filters of a worklist; a filter of "" or None matches all cases.
 
-    decision: filter by the reader's decisions. mine: only cases assigned to the reader. label: from the import.
+    sort: Sort key, one of SORTS; "teaches" ranks cases by how much the run would learn from them.
+    flagged: Whether the run flags the case.
+    decision: Reader's decision on the case, "unread", "read", "against" for a decision that contradicts the run's flag,
+        or "differs" for a decision that differs from another reader's decision.
+    mine: Whether to list only cases that are assigned to the reader.
+    label: Label of the case in the import.
+    text: Part of the case's name.
+
+    Raises ValueError for an unknown value.
     """
 
     sort: str = "percentile"
@@ -71,9 +79,9 @@ class Query:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Query:
-        """Builds a query from the page's parameters (of a URL, or `list` in a request body); others are ignored.
+        """Builds a query from the parameters of a URL or of `list` in a request body; unknown parameters are ignored.
 
-        Raises ValueError for a value that is not allowed.
+        Raises ValueError if a value is not allowed.
         """
         fields: dict[str, Any] = {}
         for name in ("sort", "decision", "tag", "label", "text"):
@@ -95,9 +103,9 @@ class Query:
 
 @dataclass(frozen=True)
 class _Part:
-    """One scan along `index` of `table`: rows that match `where`, by `value` (None: by id alone), then `id`.
+    """One scan of `table` along `index`: the rows that match `where`, sorted by `value` (if any), then by `id`.
 
-    join: SQL that joins the study's cases in the list's splits, and its parameters; "" if the table is `cases`.
+    join: SQL that joins the cases of the study and splits ("" if the table is `cases`), and the parameters of that SQL.
     """
 
     table: str
@@ -109,35 +117,35 @@ class _Part:
     join: tuple[str, tuple] = ("", ())
 
     def select(self, after: tuple | None, down: bool, where: list[str], params: list) -> tuple[str, list]:
-        """Returns SQL for (value, id) in order, after the key `after` = (part, value, id), and its parameters."""
+        """Returns SQL, and its parameters, for (value, id) of the rows after a cursor, descending if `down`."""
         order, sign = ("DESC", "<") if down else ("ASC", ">")
         value = self.value or "NULL"
-        here, values = [*self.where, *where], [*self.params, *params]
+        terms, values = [*self.where, *where], [*self.params, *params]
         if after is not None:
-            here.append(f"({value}, {self.id}) {sign} (?, ?)" if self.value else f"{self.id} {sign} ?")
+            terms.append(f"({value}, {self.id}) {sign} (?, ?)" if self.value else f"{self.id} {sign} ?")
             values += list(after[1:]) if self.value else [after[2]]
         by = f"{value} {order}, {self.id} {order}" if self.value else f"{self.id} {order}"
         return (
-            f"SELECT {value} AS value, {self.id} AS id FROM {self._source} WHERE {' AND '.join(here)} ORDER BY {by}",
+            f"SELECT {value} AS value, {self.id} AS id FROM {self._source} WHERE {' AND '.join(terms)} ORDER BY {by}",
             [*self.join[1], *values],
         )
 
     def count(self, where: list[str], params: list) -> tuple[str, list]:
         """Returns SQL that counts the rows, and its parameters."""
-        here = " AND ".join([*self.where, *where])
-        return f"SELECT count(*) AS n FROM {self._source} WHERE {here}", [*self.join[1], *self.params, *params]
+        terms = " AND ".join([*self.where, *where])
+        return f"SELECT count(*) AS n FROM {self._source} WHERE {terms}", [*self.join[1], *self.params, *params]
 
     @property
     def _source(self) -> str:
-        # CROSS JOIN fixes the order of the loops: along the index, never the other way round.
+        # CROSS JOIN fixes the order of the loops: the index is always the outer loop.
         return f"{self.table} INDEXED BY {self.index}{self.join[0]}"
 
 
 class Worklist:
     """One reader's list of cases, in the requested order and with the filters that the reader may use.
 
-    In a reading session it has the session's cases in the session's order. For a blind reader it has a random order,
-    and only filters that reveal nothing about the cases.
+    In a reading session, the list has the cases and the order of the session. For a blind reader, the list has a random
+    order and ignores filters that would reveal something about a case.
     """
 
     def __init__(self, context: RequestContext, query: Query):
@@ -145,7 +153,7 @@ class Worklist:
         self.session = context.session
         self.hidden = context.blinded
         if query.sort == "teaches" and not self._teaches():
-            query = replace(query, sort="percentile")  # the run has not named such cases yet
+            query = replace(query, sort="percentile")  # the run has not been asked yet what it would learn most from
         if query.sort in ("percentile", "score") and self.run is None:
             query = replace(query, sort="name", descending=False)
         if self.session is not None:
@@ -158,39 +166,36 @@ class Worklist:
 
     @property
     def covered(self) -> bool:
-        """Whether a filter by label would reveal something."""
+        """Whether labels are hidden from the reader, as in blind reading and in a reading session."""
         return self.hidden or self.session is not None
 
     def _teaches(self) -> bool:
-        """Returns whether the run has named the cases it would learn most from."""
         query = "SELECT 1 AS one FROM next_marks INDEXED BY next_marks_by_value WHERE run = ? LIMIT 1"
         return self.run is not None and bool(self.store.query(query, [self.run]))
-
-    # Orders and filters
 
     def _joined(
         self, table: str, index: str, where: str, params: tuple, value: str | None, splits: tuple[str, ...]
     ) -> _Part:
-        """Returns a scan of a table whose rows name cases. table: its name and its alias of one letter."""
+        """Returns a scan of a table whose rows refer to cases. table: Name of the table and its one-letter alias."""
         number, marks = f"{table[-1]}.case_id", ", ".join("?" * len(splits))
         on = f"c.study = ? AND c.id = {number} AND c.split IN ({marks})"
         joined = f" CROSS JOIN cases c INDEXED BY cases_by_id ON {on}", (self.context.study, *splits)
         return _Part(table, index, (where,), params, number, value, joined)
 
     def _cases(self, splits: tuple[str, ...], index: str, value: str | None, *where: str, params: tuple = ()) -> _Part:
-        here, values = ["c.study = ?", *where], [self.context.study, *params]
+        conditions, values = ["c.study = ?", *where], [self.context.study, *params]
         if set(splits) != set(SPLITS):
-            here.insert(1, f"c.split IN ({', '.join('?' * len(splits))})")
+            conditions.insert(1, f"c.split IN ({', '.join('?' * len(splits))})")
             values[1:1] = splits
-        return _Part("cases c", index, tuple(here), tuple(values), "c.id", value)
+        return _Part("cases c", index, tuple(conditions), tuple(values), "c.id", value)
 
     def _by_score(self, splits: tuple[str, ...]) -> _Part:
         where = "r.run = ? AND r.score_roi IS NOT NULL"
-        # the percentile rises with the score; the score also breaks its ties
+        # The percentile increases with the score, and the score also breaks ties between equal percentiles.
         return self._joined("readings r", "readings_by_score_roi", where, (self.run,), "r.score_roi", splits)
 
     def parts(self, splits: tuple[str, ...] | None = None) -> list[_Part]:
-        """Returns the index scans that, one after another, yield the list in order. splits: instead of the query's."""
+        """Returns the index scans that together yield the list in order. splits: By default the splits of the query."""
         q, study, reader = self.query, self.context.study, self.context.reader
         splits = q.splits if splits is None else splits
         if self.session is not None:
@@ -206,7 +211,7 @@ class Worklist:
                 "WHERE s.run = ? AND s.case_id = c.id AND s.score_roi IS NOT NULL)"
             )
             return [self._by_score(splits), self._cases(splits, "cases_by_id", None, unscored, params=(self.run,))]
-        if q.sort == "teaches":  # cases that the run was trained on come last
+        if q.sort == "teaches":  # cases without a stored rank come last
             taught = "NOT EXISTS (SELECT 1 FROM next_marks t WHERE t.run = ? AND t.case_id = c.id)"
             most = self._joined("next_marks n", "next_marks_by_value", "n.run = ?", (self.run,), "n.value", splits)
             return [most, self._cases(splits, "cases_by_id", None, taught, params=(self.run,))]
@@ -214,7 +219,7 @@ class Worklist:
             where = "w.reader = ? AND w.study = ? AND w.created IS NOT NULL"
             table, index = "reader_words w", "reader_words_by_time"
             return [self._joined(table, index, where, (reader, study), "w.created", splits)]
-        if q.sort == "decision":  # unread cases come last, either way
+        if q.sort == "decision":  # unread cases come last in both directions
             where = "w.reader = ? AND w.study = ? AND w.decision = ?"
             table, index = "reader_words w", "reader_words_by_decision"
             unread = "NOT EXISTS (SELECT 1 FROM reader_words u WHERE u.reader = ? AND u.case_id = c.id)"
@@ -230,9 +235,10 @@ class Worklist:
         return [self._cases(splits, f"cases_by_{q.sort}", f"c.{q.sort}")]  # by name or added
 
     def filters(self, number: str, decision: bool = True) -> tuple[list[str], list]:
-        """Returns the filters' conditions on a case, and their parameters; `number` is the SQL for the case's id.
+        """Returns the SQL conditions of the filters, and their parameters.
 
-        decision: whether to include the filter on the reader's decision.
+        number: SQL expression for the case's id.
+        decision: Whether to include the filter on the reader's decision.
         """
         q, reader = self.query, self.context.reader
         where: list[str] = []
@@ -246,7 +252,7 @@ class Worklist:
             "EXISTS (SELECT 1 FROM readings f INDEXED BY readings_flagged_roi "
             f"WHERE f.run = ? AND f.case_id = {number} AND f.flagged_roi = 1)"
         )
-        own_words = f"SELECT 1 FROM reader_words k WHERE k.reader = ? AND k.case_id = {number}"
+        own_decision = f"SELECT 1 FROM reader_words k WHERE k.reader = ? AND k.case_id = {number}"
         if q.label:
             add(f"EXISTS (SELECT 1 FROM cases l WHERE l.id = {number} AND l.label = ?)", q.label)
         if q.tag:
@@ -258,53 +264,53 @@ class Worklist:
             add(have if q.has_mask else f"NOT {have}")
         if q.flagged is not None:
             add(flagged if q.flagged else f"NOT {flagged}", self.run)
-        word = q.decision if decision else ""
-        if word and self.session is not None:
+        chosen = q.decision if decision else ""
+        if chosen and self.session is not None:
             last_word, first_review = last_decision_sql(number), self.session["first_review"]
             tests = {"unread": f"{last_word} IS NULL", "read": f"{last_word} IS NOT NULL"}
-            values = [] if word in tests else [word]
-            add(tests.get(word, f"{last_word} = ?"), reader, first_review, *values)
-        elif word == "unread":
-            add(f"NOT EXISTS ({own_words})", reader)
-        elif word == "read":
-            add(f"EXISTS ({own_words})", reader)
-        elif word == "against":
+            values = [] if chosen in tests else [chosen]
+            add(tests.get(chosen, f"{last_word} = ?"), reader, first_review, *values)
+        elif chosen == "unread":
+            add(f"NOT EXISTS ({own_decision})", reader)
+        elif chosen == "read":
+            add(f"EXISTS ({own_decision})", reader)
+        elif chosen == "against":
             opposite = f"k.decision = CASE WHEN {flagged} THEN 'normal' ELSE 'abnormal' END"
-            add(f"EXISTS ({own_words} AND {opposite})", reader, self.run)
-        elif word == "differs":
+            add(f"EXISTS ({own_decision} AND {opposite})", reader, self.run)
+        elif chosen == "differs":
             other = f"SELECT 1 FROM reader_words o WHERE o.case_id = {number} AND o.reader != ?"
-            add(f"EXISTS ({own_words} AND EXISTS ({other} AND o.decision != k.decision))", reader, reader)
-        elif word:
-            add(f"EXISTS ({own_words} AND k.decision = ?)", reader, word)
+            add(f"EXISTS ({own_decision} AND EXISTS ({other} AND o.decision != k.decision))", reader, reader)
+        elif chosen:
+            add(f"EXISTS ({own_decision} AND k.decision = ?)", reader, chosen)
         if q.text:
             like = "%" + q.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-            if where:  # few cases are left: each is checked
+            if where:  # the other filters leave few cases, whose names are checked one by one
                 add(f"EXISTS (SELECT 1 FROM cases n WHERE n.id = {number} AND n.name LIKE ? ESCAPE '\\')", like)
-            else:  # found once, along the names' index, and then looked up by number
+            else:  # the matching names are searched once along their index
                 source = "SELECT n.id FROM cases n INDEXED BY cases_by_name"
-                # +: the order's own index leads, not this one
+                # The + keeps SQLite from using this index for the order.
                 matching = f"{source} WHERE n.study = ? AND n.name LIKE ? ESCAPE '\\'"
                 add(f"+{number} IN ({matching})", self.context.study, like)
         return where, params
 
-    # Pages
-
     def page(self, after: tuple | None = None, limit: int = PAGE, backwards: bool = False) -> dict:
-        """Reads a page: {"rows": [...], "cursor": (part, value, id) of the last row, None if the page is not full}.
-        backwards: in reverse order."""
+        """Reads up to `limit` rows after the cursor `after`, or before the cursor in reverse order if `backwards`.
+
+        Returns {"rows", "cursor": cursor of the last row, or None if there are fewer than `limit` rows}.
+        """
         keys = self._keys(after, limit, backwards)
         return {"rows": self._dressed(keys), "cursor": keys[-1] if len(keys) == limit else None}
 
     def _keys(self, after: tuple | None, limit: int, backwards: bool, skip: int = 0) -> list[tuple]:
-        """Returns up to `limit` keys (part, value, id) after `after`, without the first `skip`."""
+        """Returns up to `limit` keys (part, value, id) after the cursor `after`, without the first `skip` keys."""
         keys: list[tuple] = []
         ordered = list(enumerate(self.parts()))
         for number, segment in reversed(ordered) if backwards else ordered:
             if after is not None and (number > after[0] if backwards else number < after[0]):
                 continue
             where, params = self.filters(segment.id)
-            here = after if after is not None and number == after[0] else None
-            sql, values = segment.select(here, self.query.descending != backwards, where, params)
+            start = after if after is not None and number == after[0] else None
+            sql, values = segment.select(start, self.query.descending != backwards, where, params)
             rows = self.store.query(f"{sql} LIMIT ? OFFSET ?", [*values, limit - len(keys), skip])
             keys += [(number, r["value"], r["id"]) for r in rows]
             if len(keys) >= limit:
@@ -317,7 +323,7 @@ class Worklist:
         return keys
 
     def _dressed(self, keys: list[tuple]) -> list[dict]:
-        """Returns the keys' rows with the run's results and the reader's decisions, as far as the reader may know."""
+        """Returns the rows of the keys with the results and decisions that the reader may see."""
         ids = json.dumps([k[2] for k in keys])
         row_of = {
             r["id"]: r
@@ -352,13 +358,13 @@ class Worklist:
                 row |= {k: r[k] for k in ("score", "percentile", "flagged", "map")}
                 row |= cases.tags_shown(r, self.context.people_tags)
                 row["disagreement"] = 0.0 if self.hidden else r["disagreement"] or 0.0
-                if self.query.sort == "teaches" and not self.hidden:  # a rank among cases that are hidden
+                if self.query.sort == "teaches" and not self.hidden:  # the rank would reveal something of hidden cases
                     row["why"] = r["why"] or ""
             out.append(row)
         return out
 
     def _decisions(self, ids: str) -> list[Row]:
-        """Returns the reader's current decisions on cases (JSON), by case and stage, the latest last."""
+        """Returns the reader's current decisions on cases. ids: JSON list of the cases' ids."""
         if self.session is not None:
             return self.store.query(
                 "SELECT r.case_id, r.stage, r.decision FROM json_each(?) j CROSS JOIN reviews r "
@@ -373,7 +379,7 @@ class Worklist:
         )
 
     def key_of(self, case_id: int) -> tuple | None:
-        """Returns the cursor at a case, whether or not the filters match it; None if the order does not include it."""
+        """Returns the cursor of a case, even if filters exclude the case, or None if the order lacks the case."""
         scans, values = [], []
         for number, segment in enumerate(self.parts(SPLITS)):
             source, (joined, params) = segment.table, segment.join
@@ -389,26 +395,29 @@ class Worklist:
         return (first["part"], first["value"], case_id)
 
     def neighbour(self, case_id: int | None, *, backwards: bool = False, count: int = 1) -> list[int]:
-        """Returns the ids of the next (or previous) `count` cases in the order, from `case_id` or the beginning."""
+        """Returns the ids of up to `count` cases after `case_id`, or before the case in reverse order if `backwards`.
+
+        If `case_id` is None, the ids are those of the first cases, or of the last cases in reverse order.
+        """
         after = self.key_of(case_id) if case_id is not None else None
         return [k[2] for k in self._keys(after, count, backwards)]
 
     def position(self, number: int) -> tuple | None:
-        """Returns the cursor just before the row of that number (0 is the first), for a jump in a long list."""
+        """Returns the cursor before row `number` (from 0), or None if `number` is 0 or exceeds the list's length."""
         if number <= 0:
             return None
         keys = self._keys(None, 1, False, skip=number - 1)
         return keys[0] if keys else None
 
     def with_decision(self, decision: str) -> Worklist:
-        """Returns the same list with another filter on the reader's decision."""
+        """Returns the same list, filtered by `decision`."""
         return Worklist(self.context, replace(self.query, decision=decision))
 
-    # Counts and positions
-
     def counts(self) -> dict:
-        """Counts cases by the reader's decision, under all filters except the filter on the decision. Returns {"total",
-        "read", "unread", "normal", "abnormal", "unsure"}."""
+        """Counts the list's cases by the reader's decision, without the filter on the decision.
+
+        Returns {"total", "read", "unread", "normal", "abnormal", "unsure"}.
+        """
         q, context = self.query, self.context
         if self.session is not None:
             where, params = self.filters("o.case_id", decision=False)
@@ -428,12 +437,12 @@ class Worklist:
             )
             values = [context.reader, context.study, *q.splits, *params]
         row = self.store.first(sql, values)
-        by = {d: int(row[d]) for d in DECISIONS}
-        read = sum(by.values())
-        return {"total": row["total"], "read": read, "unread": row["total"] - read, **by}
+        by_decision = {d: int(row[d]) for d in DECISIONS}
+        read = sum(by_decision.values())
+        return {"total": row["total"], "read": read, "unread": row["total"] - read, **by_decision}
 
     def total(self) -> int:
-        """Counts the rows of the list."""
+        """Returns the number of cases in the list."""
         total = 0
         for segment in self.parts():
             sql, values = segment.count(*self.filters(segment.id))
@@ -441,22 +450,22 @@ class Worklist:
         return total
 
     def place(self, case_id: int) -> int | None:
-        """Counts the rows of the list that come before the case; None if its order does not include the case."""
+        """Returns the number of cases before the case in the list, or None if the order does not include the case."""
         key = self.key_of(case_id)
         if key is None:
             return None
         before = 0
         for number, segment in enumerate(self.parts()[: key[0] + 1]):
             where, params = self.filters(segment.id)
-            here = key if number == key[0] else None
-            before += self._count(*segment.select(here, not self.query.descending, where, params))
+            start = key if number == key[0] else None
+            before += self._count(*segment.select(start, not self.query.descending, where, params))
         return before
 
     def _count(self, statement: str, params: list) -> int:
         return self.store.first(f"SELECT count(*) AS n FROM ({statement})", params)["n"]
 
     def _scored(self) -> tuple[_Part, list[str], list]:
-        """Returns the scan of the list's scores, whatever its order, with its filters."""
+        """Returns a scan of the list's cases by score, with the conditions and parameters of the filters."""
         segment = self._by_score(self.query.splits)
         where, params = self.filters(segment.id)
         if self.session is not None:
@@ -465,7 +474,7 @@ class Worklist:
         return segment, where, params
 
     def nearest(self, score: float) -> int | None:
-        """Returns the id of the list's case with the nearest score; None if scores are hidden or there are none."""
+        """Returns the id of the list's case whose score is nearest to `score`, or None if no score is visible."""
         if self.hidden or self.run is None:
             return None
         segment, where, params = self._scored()
@@ -476,9 +485,9 @@ class Worklist:
         return min(sides)[1] if sides else None
 
     def threshold(self) -> float | None:
-        """Computes the score that separates the run's flagged cases from the others; None if there is only one kind.
+        """Computes the score halfway between the run's flagged and unflagged cases, which are separated by score alone.
 
-        A case is flagged by its score alone, so the flagged cases are the first ones by score.
+        Returns None if the run has no flagged or no unflagged cases.
         """
         index = "readings INDEXED BY readings_flagged_roi"
         count = self._count(f"SELECT 1 FROM {index} WHERE run = ? AND flagged_roi = 1", [self.run])
@@ -492,10 +501,10 @@ class Worklist:
         return (rows[0]["score"] + rows[1]["score"]) / 2 if len(rows) == 2 else None
 
     def distribution(self) -> dict | None:
-        """Counts the list's scores in bins; None if scores are hidden or there are none.
+        """Computes a histogram of the list's scores.
 
-        Returns {"bins": counts from low to high, "lo", "hi": ends of the bins, "threshold"}. Scores beyond the ends are
-        counted in the end bins.
+        Returns {"bins": counts from low to high, "lo", "hi": lowest and highest bin edge, "threshold"}, or None if no
+        score is visible. Scores beyond an edge are counted in the nearest bin.
         """
         if self.hidden or self.run is None:
             return None

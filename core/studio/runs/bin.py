@@ -1,4 +1,4 @@
-"""The bin: runs and studies that were removed are hidden, can be restored, and are deleted after a week."""
+"""The bin: removed runs and studies are hidden, can be restored, and are deleted after a week."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DAYS = 7
 
 
 def put_run(store: Store, run_id: str, by: str) -> int:
-    """Puts a run and its fits into the bin; returns their size in bytes. Raises ValueError if one is running."""
+    """Moves a run and its detector runs to the bin; returns their total bytes. Raises ValueError if one is running."""
     with store.write() as db:
         everything = [run_id, *runs.children(store, run_id)]
         for member in everything:
@@ -29,7 +29,7 @@ def put_run(store: Store, run_id: str, by: str) -> int:
 
 
 def put_study(store: Store, study: str, by: str) -> None:
-    """Puts a study with its runs into the bin. Raises ValueError if readers have worked on it (`holds_reviews`)."""
+    """Moves a study and its runs to the bin. Raises ValueError if readers have already worked on the study."""
     with store.write() as db:
         row = study_row(store, study)
         holds_reviews(store, study)
@@ -38,9 +38,10 @@ def put_study(store: Store, study: str, by: str) -> None:
 
 
 def contents(store: Store) -> list[Row]:
-    """Lists the contents of the bin, newest first: [{"kind", "id", "name", "study", "binned", "until" (deletion)}].
+    """Lists the contents of the bin, newest first: [{"kind", "id", "name", "study", "binned", "until"}].
 
-    Fits that were removed together with their encoder are not listed separately.
+    `binned` and `until` are the times of removal and of deletion. Detector runs that were removed together with their
+    encoder are not listed separately.
     """
     rows = store.query(
         "SELECT 'study' AS kind, id, name, id AS study, binned FROM studies WHERE binned IS NOT NULL UNION ALL "
@@ -51,10 +52,12 @@ def contents(store: Store) -> list[Row]:
 
 
 def restore(store: Store, kind: str, id: str, by: str) -> None:
-    """Restores a run with its encoder and the fits binned with it, or a study. Raises NotFound if not in the bin."""
+    """Restores a study, or a run with its encoder and the runs removed with it. Raises NotFound if it is not in the
+    bin.
+    """
     row = next((r for r in contents(store) if (r["kind"], r["id"]) == (kind, id)), None)
     if row is None:
-        raise NotFound(f"there is no {kind} {id!r} in the bin; after {DAYS} days it is deleted for good")
+        raise NotFound(f"there is no {kind} {id!r} in the bin, which is emptied after {DAYS} days")
     with store.write() as db:
         if kind == "study":
             db.execute("UPDATE studies SET binned = NULL WHERE id = ?", [id])
@@ -72,7 +75,7 @@ def empty(store: Store, days: float = DAYS) -> int:
     deleted = 0
     for row in (row for row in contents(store) if row["binned"] <= before):
         if row["kind"] == "study":
-            with suppress(ValueError):  # put there when findings and masks did not keep one out: it stays
+            with suppress(ValueError):  # a study that readers worked on stays in the bin
                 delete_study(store, row["id"])
                 deleted += 1
         else:

@@ -1,6 +1,5 @@
-"""How certain a reading is: whether it stays the same if the image is mirrored or enlarged, and whether the members of
-a combined detector agree. It is stored in the reading's `extra` and described to the reader in words.
-"""
+"""Reliability of a reading: whether mirroring or enlarging the image changes the result, and whether the members of a
+combined detector agree. The results are stored in the reading's `extra` and described to the reader in words."""
 
 from __future__ import annotations
 
@@ -14,15 +13,15 @@ from core.studio.runs import records as runs
 from core.studio.runs.operating import FLAG_PERCENTILE
 from core.studio.runs.readings import add_extra, size_of
 
-# Each image takes four more passes of the detector: minutes on a CPU for this number, an hour for a large study.
+# Each image needs four more detector passes: minutes on a CPU for this number, an hour for a large study.
 STEADY_CASES = 1000
 CHUNK = 32  # images between two calls of should_stop
-UNUSUAL = 1.645  # standard deviations of held-out normals; 5 % of a normal distribution are above
+UNUSUAL = 1.645  # standard deviations from the mean; 5 % of a normal distribution are above
 MEMBERS = {"head": "the lesion head", "padim": "PaDiM"}
 
 
 def wanted(store: Store, run_id: str, asked: bool | None = None) -> bool:
-    """Returns whether steadiness is checked: `asked`, or by default if the run has at most `STEADY_CASES` readings."""
+    """Returns whether to test how steady scores are: `asked` or, if that is None, whether few cases were scored."""
     if asked is not None:
         return asked
     return store.first("SELECT count(*) AS n FROM readings WHERE run = ?", [run_id])["n"] <= STEADY_CASES
@@ -35,10 +34,11 @@ def add_steadiness(
     should_stop: Callable[[], bool] = lambda: False,
     report: Callable[[dict], None] = lambda values: None,
 ) -> int:
-    """Scores a run's held-out and test cases mirrored and enlarged, stores the results; returns the number of cases.
+    """Scores mirrored and enlarged views of a run's held-out and test cases; returns the number of cases.
 
-    The percentiles of each view come from the same view of held-out normals, so that a change that all images share
-    does not count as unsteadiness. Raises Stopped if `should_stop` returns True.
+    The results are stored in the readings. The percentiles of each view come from the same view of held-out normal
+    images, so that a change that all images share does not count as unsteadiness. Raises Stopped if `should_stop`
+    returns True.
     """
     from core.engine.calibration.percentiles import Calibration
     from core.engine.detectors.uncertainty import scores_of_views
@@ -53,11 +53,11 @@ def add_steadiness(
     done = 0
 
     def views(index: np.ndarray) -> np.ndarray:
-        """Scores views of the images `index` (n,) inside the region of interest: (V, n)."""
+        """Scores V views of the images in the rows `index` (n,) inside the region of interest; returns (V, n)."""
         nonlocal done
         if should_stop():
-            raise Stopped("scoring was stopped; the scores are kept, how steady they are is not known")
-        report({"message": f"How steady the scores are: {done} of {len(holdout) + len(test)}"})
+            raise Stopped("scoring was stopped; the scores are kept, but their steadiness is unknown")
+        report({"message": f"Testing how steady the scores are: {done} of {len(holdout) + len(test)}"})
         done += len(index)
         images, roi = np.array(rows_of(arrays.images, index)), np.array(rows_of(arrays.roi, index))
         return scores_of_views(detector, images, roi).astype(np.float64)
@@ -88,9 +88,10 @@ def _write(store: Store, run_id: str, ids: np.ndarray, scores: np.ndarray, calib
 
 
 def described(extra: dict) -> dict:
-    """Describes in words how certain a reading is, from its `extra`.
+    """Describes in words how reliable the score of a case is, from the field `extra` of the stored reading.
 
-    Returns {"steady": {"ok", "words", "more"} or None, "members": the same or None}.
+    Returns {"steady": effect of mirroring and enlarging, "members": agreement of a combined detector's members}. Each
+    value is {"ok", "words", "more": details}, or None if it is unknown.
     """
     return {"steady": _steady(extra.get("steady")), "members": _members(extra)}
 
@@ -100,7 +101,7 @@ def _steady(steady: dict | None) -> dict | None:
         return None
     flagged, views = sum(steady["flagged"]), len(steady["flagged"])
     low, high = min(steady["percentile"]), max(steady["percentile"])
-    more = f"Percentile {low:.1f} to {high:.1f} over {views} views: mirrored, enlarged, both, and as it is."
+    more = f"Percentile {low:.1f} to {high:.1f} over {views} views: mirrored, enlarged, both, and unchanged."
     if flagged in (0, views):
         return {"ok": True, "words": "Steady under mirroring and zoom.", "more": more}
     words = f"Unsteady: flagged in {flagged} of {views} views (mirrored, enlarged)."
@@ -108,7 +109,7 @@ def _steady(steady: dict | None) -> dict | None:
 
 
 def _members(extra: dict) -> dict | None:
-    """Describes the scores of the members of a combined detector, in standard deviations of held-out normals."""
+    """Describes the scores of a combined detector's members, in standard deviations of held-out normal images."""
     several = extra.get("members")
     if isinstance(several, list) and len(several) > 1:  # an ensemble: each member's score
         unusual = sum(value > UNUSUAL for value in several)
@@ -116,7 +117,7 @@ def _members(extra: dict) -> dict | None:
         more = f"{listed} standard deviations from the mean of normal images; above {UNUSUAL:.1f} is unusual."
         return {
             "ok": unusual in (0, len(several)),
-            "words": f"{unusual} of the {len(several)} members find it unusual.",
+            "words": f"{unusual} of {len(several)} detectors find the image unusual.",
             "more": more,
         }
     values = {name: extra[name] for name in MEMBERS if isinstance(extra.get(name), (int, float))}
@@ -126,8 +127,8 @@ def _members(extra: dict) -> dict | None:
     unusual = [name for name, value in values.items() if value > UNUSUAL]
     more = f"{readings} standard deviations from the mean of normal images; above {UNUSUAL:.1f} is unusual."
     if len(unusual) == len(values):
-        return {"ok": True, "words": f"Both detectors find it unusual: {readings}.", "more": more}
+        return {"ok": True, "words": f"Both detectors find the image unusual: {readings}.", "more": more}
     if not unusual:
-        return {"ok": True, "words": f"Neither detector finds it unusual: {readings}.", "more": more}
-    words = f"The detectors differ, only {MEMBERS[unusual[0]]} finds it unusual: {readings}."
+        return {"ok": True, "words": f"Neither detector finds the image unusual: {readings}.", "more": more}
+    words = f"The detectors differ: only {MEMBERS[unusual[0]]} finds the image unusual ({readings})."
     return {"ok": False, "words": words, "more": more}

@@ -1,8 +1,8 @@
-"""Explains why a run finds a case abnormal: its most abnormal patch with the nearest normal patch, and nearest images.
+"""Explains why a run finds a case abnormal, by its most abnormal patch, the nearest normal patch and similar images.
 
-The nearest images are the normal training images with the smallest Euclidean distance of backbone features.
-Scoring finds the neighbours of every case and stores them in the reading's `extra`. For older readings they are
-computed at each request and not stored, because requests must not change the database.
+Similar images are the normal training images with the smallest Euclidean distance in backbone features. Scoring finds
+them for every case and stores them in the reading's `extra`. For older readings they are computed at each request and
+not stored, because requests must not change the database.
 """
 
 from __future__ import annotations
@@ -27,24 +27,27 @@ from core.studio.runs.pooled import kept
 from core.studio.runs.readings import add_extra, size_of
 from core.studio.runs.weights import Snapshot, encoder_run
 
-if TYPE_CHECKING:  # torch, which the page's process loads when it is asked to explain
+if TYPE_CHECKING:  # imports torch, which the page's process loads only to explain a case
     from core.engine.detectors.nearest.nearest import Match, Nearest
 
 
-USUAL = 12  # held-out normals whose most abnormal patches give the usual distances
+USUAL = 12  # number of held-out normal images that give the usual distances
 
 
 def explain(store: Store, run_id: str, case_id: int) -> dict:
-    """Finds the most abnormal patch of a case according to a run, and the training patch nearest to it.
+    """Finds the most abnormal patch of a case, and the most similar patch of a normal training image, for a run.
 
-    Returns {"box", "there", "case", "distance", "usual"}. box, there: (x0, y0, x1, y1) as fractions of the case's image
-    and of the training image `case`. distance: between the two patches' features. usual: {"median", "largest", "count"}
-    of this distance over held-out normal images, None without any. Raises ValueError if the run does not compare
-    patches, or if the case is not in its study.
+    Returns {"box", "there", "case", "distance", "usual"}.
+    box, there: Patch in the case's image and patch in the training image, (x0, y0, x1, y1) as fractions of the image.
+    case: Training image, a dictionary with its id and name.
+    distance: Distance between the features of both patches.
+    usual: {"median", "largest", "count"} of this distance over held-out normal images, or None without such images.
+
+    Raises ValueError if the run does not compare patches, or if the case is not in the run's study.
     """
     run = runs.get_run(store, run_id)
     if not DETECTORS.fact(run["method"], "compares"):
-        raise ValueError("Only the nearest patches, alone or blended, compare with one patch of one image.")
+        raise ValueError("Only runs that compare nearest patches, alone or in a blend, can explain a case.")
     arrays = load_arrays(store, run["study"], size_of(store, run))
     at = np.flatnonzero(arrays.case_ids == case_id)
     if not len(at):
@@ -70,14 +73,14 @@ def _matches(detector: Nearest, arrays, index: np.ndarray) -> list[Match]:
 
 @functools.lru_cache(maxsize=2)
 def _detector(folder: Path, method: str, count: int) -> tuple[Nearest, np.ndarray]:
-    """Loads a run's nearest-patch detector and the indices (of `count` training images) of those it was fitted on."""
+    """Loads a run's nearest-patch detector, and the indices, among `count` images, of the images it was fitted on."""
     from core.engine.detectors.ensemble.ensemble import Ensemble
     from core.engine.detectors.nearest.nearest import Nearest
 
     detector = DETECTORS.get(method).load(folder, "cpu")
     fitted_rows = np.arange(count)
     if isinstance(detector, Ensemble):
-        assert detector.kept is not None  # of a fit
+        assert detector.kept is not None  # because the ensemble was fitted
         fitted_rows = detector.kept
         blend = dict(detector.members).get("blend", detector)
         assert isinstance(blend, Ensemble)
@@ -86,7 +89,7 @@ def _detector(folder: Path, method: str, count: int) -> tuple[Nearest, np.ndarra
     return detector, fitted_rows
 
 
-_usual_of: dict[Path, dict] = {}  # by run folder: read once
+_usual_of: dict[Path, dict] = {}  # by run folder, so that each is computed once
 
 
 def _usual(folder: Path, detector: Nearest, arrays, holdout: np.ndarray) -> dict:
@@ -105,9 +108,10 @@ CHUNK = 64
 
 
 def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
-    """Lists the normal training images nearest to a case, nearest first: [{"id", "name", "v", "distance"}].
+    """Lists the normal training images that are most similar to a case, most similar first.
 
-    Raises ValueError if the run has not scored the case.
+    Each entry is {"id", "name", ..., "v": version of the image file, "distance"}. Raises ValueError without a score of
+    the case.
     """
     query = "SELECT json_extract(extra, '$.nearest') AS n FROM readings WHERE run = ? AND case_id = ?"
     row = store.one(query, [run_id, case_id])
@@ -137,7 +141,10 @@ def add_nearest(
     should_stop: Callable[[], bool] = lambda: False,
     report: Callable[[dict], None] = lambda values: None,
 ) -> None:
-    """Stores the nearest training images of each held-out and test case of a scored run. Raises Stopped if asked to."""
+    """Stores the nearest training images of each held-out and test case of a scored run.
+
+    Raises Stopped if `should_stop` returns True.
+    """
     from core.engine.backbones.embed import remembering
     from core.engine.backbones.encoder import load_encoder
     from core.engine.progress import Stopped
@@ -147,11 +154,11 @@ def add_nearest(
     torch_device = pick_device(device)
     encoder = load_encoder(_encoder_folder(store, run_id), torch_device)
     index = arrays.index("holdout", "test")
-    with remembering(), kept(store, run["study"]):  # the encoder is copied once
+    with remembering(), kept(store, run["study"]):  # so that the encoder is copied only once
         find = Finder(store, run, arrays, encoder, torch_device)
         for start in range(0, len(index), CHUNK):
             if should_stop():
-                raise Stopped("scoring was stopped; the scores are kept, the nearest training images are not all found")
+                raise Stopped("scoring was stopped; the scores are kept, but some nearest training images are missing")
             report({"message": f"Nearest training images: {start} of {len(index)}"})
             add_extra(store, run_id, "nearest", find(index[start : start + CHUNK]))
 
@@ -173,7 +180,7 @@ def _loaded(folder: Path):
 
 
 class Finder:
-    """Finds the nearest normal training images by an encoder's features, which are computed once per training image."""
+    """Finder of the most similar normal training images, whose encoder features are computed only once."""
 
     def __init__(self, store: Store, run: dict, arrays: StudyArrays, encoder, device) -> None:
         self.arrays, self.encoder, self.device = arrays, encoder, device
@@ -184,7 +191,7 @@ class Finder:
         self.places = {c["id"]: c["row"] for c in rows}
 
     def __call__(self, index: np.ndarray) -> dict[int, list]:
-        """Returns {case id: [[row of a training case, distance], ...]} for the rows `index` of the arrays."""
+        """Returns {case id: [[row of a training case, distance], ...]} for the rows `index` of the image arrays."""
         from core.engine.backbones.embed import encode
 
         images = np.array(self.arrays.images[index])
@@ -200,7 +207,7 @@ class Finder:
 
 
 def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.ndarray, device) -> np.ndarray:
-    """Returns backbone features float32 (N, F) of the normal training images, cached by encoder and images."""
+    """Returns backbone features, float32 (N, F), of the normal training images, cached by encoder and images."""
     from core.engine.backbones.embed import encode
 
     marks = store.query("SELECT id, sha256, frame FROM cases WHERE study = ?", [run["study"]])
@@ -213,6 +220,6 @@ def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.
         raise ValueError("The study has no normal training images to compare with.")
     images, erased_before = Some(arrays.images, normal), erasures(store)
     features = seals.built_array(file, lambda own: np.save(own, encode(encoder, images, "backbone", device=device)))
-    if erasures(store) != erased_before:  # the features may be of a patient who was erased meanwhile
+    if erasures(store) != erased_before:  # a patient in the features may have been erased meanwhile
         file.unlink(missing_ok=True)
     return features

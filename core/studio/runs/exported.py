@@ -1,8 +1,8 @@
-"""Export and import of models: one folder with the weights, a card, an ONNX graph and a script that runs it.
+"""Exports and imports models: one folder with the weights, a card, an ONNX graph and a script that runs the graph.
 
-export_run(store, "blend-head-1a2b3c4d", Path("model"))     # here
+export_run(store, "blend-head-1a2b3c4d", Path("model"))     # in this home
 python model/screen.py IMAGES --out SCORES                  # anywhere, with the packages of model/requirements.txt
-import_model(other_store, Path("model"), "colon")           # in another home; the digest of each file is checked
+import_model(other_store, Path("model"), "colon")           # in another home; checks the digest of each file
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ FORMAT = 1
 CARD, GRAPH, DETECTOR = "card.json", "model.onnx", "detector"
 ENCODER = ("encoder.json", "encoder.safetensors", "centres.safetensors")
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = {"cv2": "opencv-python", "PIL": "pillow", "gdcm": "python-gdcm"}  # names of packages unlike their modules
+PACKAGES = {"cv2": "opencv-python", "PIL": "pillow", "gdcm": "python-gdcm"}  # by module, if the names differ
 COMPARED = 8  # number of images on which graph and detector are compared
 USE = (
-    "Research use; not a medical device. Scores say how unlike the normal images of one study an image is; a person "
-    "decides. Thresholds are not valid for images of another kind, machine or preparation: set them again on normal "
-    "images of that kind (score a study of them with the imported run)."
+    "For research use; not a medical device. A score measures how much an image differs from the normal images of one "
+    "study; a person decides. Thresholds are not valid for another kind of image, machine or preparation. To set them "
+    "again, score a study of such images with the imported run."
 )
 
 
 def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dict[str, Any]:
-    """Writes a finished fit to the folder `out`, which is created if necessary; returns its card.
+    """Exports the detector of a finished run to the folder `out`, created if necessary; returns the model's card.
 
     If the detector can be exported as a graph, the graph is written and compared with the detector on images of the
-    study; otherwise the card gives the reason, and only the weights are exported. Raises ValueError if the folder is
-    not empty, or the run is not a finished fit.
+    study. Otherwise only the weights are exported, and the card contains the reason. Raises Refused (a ValueError) if
+    the folder is not empty, and ValueError if the run is not a finished fit of a detector.
     """
     from core.engine.exported.graphs import CannotExport, write_onnx
 
     run = runs.get_run(store, run_id)
     detector = load_detector(store, run_id, device)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise Refused(f"{out} already exists and is not empty; give a new or an empty folder")
+        raise Refused(f"{out} is not empty: choose a new or an empty folder")
     out.mkdir(parents=True, exist_ok=True)
     source = runs.run_folder(store, run_id)
     for file in weights.files(source):
@@ -80,10 +80,7 @@ def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dic
 
 
 def _write_code(out: Path) -> None:
-    """Writes screen.py, the studio's modules that it imports, and requirements.txt with the packages that these need.
-
-    Images are thus read and prepared by the same code as here.
-    """
+    """Writes screen.py, the modules that it imports, and requirements.txt, so that the export reads images alike."""
     waiting, packages, read = ["core.studio.runs.screen"], set[str](), set[Path]()
     while waiting:
         names = waiting.pop().split(".")
@@ -110,7 +107,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _copy(file: Path, target: Path) -> None:
-    """Copies a file; paths of this machine in a JSON file are replaced by the file's name."""
+    """Copies a file. In a JSON file, absolute paths are replaced by file names."""
     if file.suffix == ".json":
         write_json(target, foreign_runs.nameless(json.loads(file.read_text())))
     else:
@@ -119,7 +116,7 @@ def _copy(file: Path, target: Path) -> None:
 
 
 def _encoder_settings(store: Store, run: dict) -> dict[str, Any]:
-    """Returns an encoder's settings with the network that was built, which may replace the one in its configuration."""
+    """Returns an encoder's settings with the network that was built, which may differ from the configured one."""
     settings = foreign_runs.nameless(runs.settings_of(run["config"]))
     built = json.loads((runs.run_folder(store, run["id"]) / "encoder.json").read_text("utf-8"))["encoder"]
     return {**settings, "encoder": {**settings.get("encoder", {}), "arch": built["arch"]}}
@@ -135,7 +132,7 @@ def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
         "detector": run["method"],
         "title": DETECTORS.title(run["method"]),
         "size": size,
-        "config": foreign_runs.nameless(runs.settings_of(run["config"])),  # the marks are of cases of this home
+        "config": foreign_runs.nameless(runs.settings_of(run["config"])),  # marks are ids in this home
         "encoder": _encoder_settings(store, encoder) if encoder else None,
         "encoder_method": encoder["method"] if encoder else None,
         "graph": graph,
@@ -144,7 +141,7 @@ def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
         "thresholds": {name: summary[name] for name in ("threshold", "threshold_roi") if name in summary},
         "flag_percentile": FLAG_PERCENTILE,
         "operating_point": {name: getattr(point, name) for name in ("source", "threshold")},
-        "scales": study["config"].get("scales") or {},  # stored values shown as 0 and 255, by scanner
+        "scales": study["config"].get("scales") or {},  # window of each scanner: pixel values shown as 0 and 255
         "counts": study["counts"],
         "figures": [_plain(json.loads(row["row"])) for row in figures],
         "version": runs.version(),
@@ -152,12 +149,12 @@ def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
         "packages": json.loads(run["packages"]) if isinstance(run["packages"], str) else run["packages"],
         "made": now(),
         "use": USE,
-        "licence": "MIT for the code; of the first weights: " + _licence(runs.run_folder(store, run["id"])),
+        "licence": "MIT for the code. Initial weights: " + _licence(runs.run_folder(store, run["id"])),
     }
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the numbers of an evaluation and its protocol, without names of runs."""
+    """Returns the numbers and the protocol of an evaluation, without names of runs."""
     return {k: v for k, v in row.items() if isinstance(v, (int, float, bool)) or k == "protocol"}
 
 
@@ -166,7 +163,7 @@ def _licence(folder: Path) -> str:
         licence = json.loads(file.read_text()).get("origin", {}).get("licence")
         if licence:
             return str(licence)
-    return "they were random"
+    return "random, without a licence"
 
 
 def _page(card: dict[str, Any]) -> str:
@@ -174,31 +171,31 @@ def _page(card: dict[str, Any]) -> str:
     counts = ", ".join(f"{n} {name}" for name, n in card["counts"].items())
     graph = card["graph"]
     use = (
-        f"`model.onnx` takes `image`, uint8 (N, {card['size']}, {card['size']}, 3), and `roi`, uint8 of the same side, "
-        "and gives `map`, `score` and `score_roi`; normalisation is inside. Its scores and the detector's differ by at "
-        f"most {graph.get('difference', 0):.1g}. OpenVINO reads the same file.\n\n"
+        f"The inputs of `model.onnx` are `image`, uint8 (N, {card['size']}, {card['size']}, 3), not normalised, and "
+        "`roi`, uint8, of the same side length. Its outputs are `map`, `score` and `score_roi`. The scores differ from "
+        f"the detector's by at most {graph.get('difference', 0):.1g}. OpenVINO reads the same file.\n\n"
         "    pip install -r requirements.txt\n    python screen.py IMAGES --out SCORES\n"
         if graph["file"]
-        else f"There is no graph: {graph['why']}. `launch.py import` takes the weights into another home."
+        else f"There is no graph: {graph['why']}. `launch.py import` imports the weights into another home."
     )
     thresholds = ", ".join(f"{name} {value:.4g}" for name, value in card["thresholds"].items()) or "none yet"
     lines = [
         f"# {card['title']}", f"PMSACL Studio {card['version']}, {card['made']}.", use, "## Intended use", card["use"],
-        "## Made of", f"{counts}. Images are seen at {card['size']} pixels a side.", "## Thresholds", thresholds + ".",
-        "## Licence", card["licence"] + ".",
+        "## Data", f"{counts}. Images are resized to {card['size']} x {card['size']} pixels.", "## Thresholds",
+        thresholds + ".", "## Licence", card["licence"] + ".",
     ]  # fmt: skip
     return "\n\n".join(lines) + "\n"
 
 
 class Point(foreign_runs.Lenient):
-    """The operating point of an exported model. threshold: a score, or None for the default percentile."""
+    """Operating point of an exported model. The threshold is a score, or None for the default percentile."""
 
     source: Literal["dragged", "limit", "readers", "default"] = "default"
     threshold: Number | None = None
 
 
 class Card(foreign_runs.Lenient):
-    """The fields of a model's card.json that are read when it is imported."""
+    """Fields of a model's card.json that are read on import."""
 
     format: Literal[1]
     detector: Name
@@ -216,18 +213,18 @@ class Card(foreign_runs.Lenient):
 
 
 def import_model(store: Store, folder: Path, study: str, name: str | None = None) -> dict[str, str]:
-    """Imports a model that `export_run` wrote into a study of this home; returns the new runs' ids {'encoder', 'fit'}.
+    """Imports an exported model into a study; returns the ids of the new runs, {'encoder', 'fit'}.
 
-    Everything is checked before it is stored: the types of the card, the digest of each file, the settings by the
-    detector's configuration, and the weights by loading them. Only files inside the folder are read; no name on the
-    card is used as a path. The model's thresholds are used until the run has scored its study here. Raises Refused if a
-    check fails.
+    Everything is checked before it is stored: the types in the card, the digest of each file, the settings (by the
+    detector's configuration) and the weights (by loading them). Only files inside the folder are read, and no name in
+    the card is used as a path. The model's thresholds are used until the run has scored its study here. Raises Refused
+    if a check fails.
     """
     subject = "the model"
     try:
         card: Card = read(Card, read_json((folder / CARD).read_bytes(), "card.json"), "card.json")
     except OSError:
-        raise Refused(f"{folder} is no exported model: it holds no card.json that can be read") from None
+        raise Refused(f"{folder} is not an exported model: it contains no readable card.json") from None
     study = show_study(store, study)["id"]
     encoder_config = {"size": card.size, "epochs": 0, **(card.encoder or {})}
     encoder = foreign_runs.settings("pretrain", "imported", encoder_config, store.home, {}, "the model's encoder")
@@ -252,7 +249,7 @@ def import_model(store: Store, folder: Path, study: str, name: str | None = None
             runs.update_run(store, second, summary=summary | foreign_runs.kept(card.thresholds))
             if (point := card.operating_point).threshold is not None and point.source != "default":
                 operating.choose(store, study, second, point.source, point.threshold, "imported")
-            journal.log(store, second, f"Imported: made by version {card.version} on {card.made}, {card.counts}")
+            journal.log(store, second, f"Imported: exported by version {card.version} on {card.made}, {card.counts}")
     except BaseException:
         for target in moved:
             shutil.rmtree(target, ignore_errors=True)
@@ -263,19 +260,19 @@ def import_model(store: Store, folder: Path, study: str, name: str | None = None
 
 
 def _stage(folder: Path, card: Card, staged: Path) -> None:
-    """Copies the detector's files, after checking the digest of each, and the files of its encoder."""
+    """Copies the detector and its encoder to `staged`. Raises Refused if a digest differs from the card."""
     files = foreign_runs.files_of(folder / DETECTOR)
     listed = {name for name in card.digests if name.startswith(f"{DETECTOR}/")}
     by_name = {f"{DETECTOR}/{file.as_posix()}": file for file in files}
     if not files or (differ := listed.symmetric_difference(by_name)):
-        problem = f"holds {min(differ)[:80]!r}, or lacks it, against card.json" if files else "holds no detector"
+        problem = f"differs from card.json in {min(differ)[:80]!r}" if files else "contains no detector"
         raise Refused(f"{folder} {problem}: copy the folder again")
     for name, file in by_name.items():
         target = staged / DETECTOR / file
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(folder / DETECTOR / file, target)
         if screen.digest_of(target) != card.digests[name]:
-            raise Refused(f"{name} in {folder} is not the file that card.json was written with: copy the folder again")
+            raise Refused(f"{name} in {folder} was changed after the export: copy the folder again")
         if file.suffix == ".json":
             read_json(target.read_bytes(), name)
     (staged / "encoder").mkdir()

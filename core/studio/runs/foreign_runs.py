@@ -1,6 +1,6 @@
-"""Checks of runs from another installation: their settings, summary, readings and results.
+"""Checks of runs that come from another installation: their settings, summaries, readings and results.
 
-Settings are checked by the configuration of the run's method; weights can only be files of this home.
+Settings are checked by the configuration of the run's method. Weights can only be files of this home.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from core.studio.db.home import Home
 from core.studio.runs.weights import FILE, KEYS, NAMES
 
 MOST_HELD_OUT = 1_000_000
-LARGEST_MAP = 8192  # cells of a heat map's side
-Side = Annotated[int, Interval(ge=16, le=8192)]  # of images, in pixels
+LARGEST_MAP = 8192  # largest height and width of a heat map
+Side = Annotated[int, Interval(ge=16, le=8192)]  # side length of images in pixels
 
 
 class Lenient(Record):
-    """A record whose unknown fields are ignored, because other versions of the studio may write more fields."""
+    """Record that ignores unknown fields, because other versions of the studio may write more fields."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class Pixels(Lenient):
-    """The scale on which heat maps are coloured and outlined, see `PixelScale`."""
+    """Scale on which heat maps are coloured and outlined (see `PixelScale`)."""
 
     lo: Number
     hi: Number
@@ -43,12 +43,12 @@ class Pixels(Lenient):
 
 def _ascending(scores: tuple[float, ...]) -> tuple[float, ...]:
     if list(scores) != sorted(scores):
-        raise ValueError("they are not in ascending order")
+        raise ValueError("scores must be in ascending order")
     return scores
 
 
 class Calibrated(Lenient):
-    """The scores of held-out normals in ascending order, and the scale of the heat maps."""
+    """Scores of held-out normal images in ascending order, and scale of the heat maps."""
 
     scores: Annotated[tuple[Number, ...], Len(1, MOST_HELD_OUT), AfterValidator(_ascending)]
     pixels: Pixels | None = None
@@ -69,7 +69,7 @@ class Thresholds(Lenient):
 
 
 class Gain(Lenient):
-    """What a run gained in cross-validation by learning from marks, see `Rule`."""
+    """Improvement of a run by learning from readers' masks, measured by cross-validation (see `Rule`)."""
 
     weight: Number
     score_weight: Number
@@ -87,7 +87,7 @@ class Gain(Lenient):
 
 
 class Beside(Lenient):
-    """The values of one measure for a run (new) and for the run that it is based on (old)."""
+    """Values of one measure for a run (`new`) and for the run that it is based on (`old`)."""
 
     old: Number | None
     new: Number | None
@@ -98,7 +98,7 @@ class Beside(Lenient):
 
 
 class Comparison(Lenient):
-    """A run compared with the run that it is based on."""
+    """Comparison of a run with the run that it is based on."""
 
     base: Name
     run: Name
@@ -113,14 +113,14 @@ class Comparison(Lenient):
 
 
 class Erased(Lenient):
-    """Cases that were erased since the run learnt from them."""
+    """Number of cases that were erased after a run had learned from them, and time of the erasure."""
 
     cases: Count
     at: Text
 
 
 class Summary(Thresholds):
-    """A run's stored results other than readings. The entry `believe` is not imported: measure it again."""
+    """Stored results of a run, except the readings of cases. The entry `believe` (reliability) is not imported."""
 
     scored: Count | None = None
     score_seconds: Number | None = None
@@ -139,7 +139,7 @@ Interval95 = tuple[Number, Number] | None
 
 
 class Conformal(Lenient):
-    """The threshold that guarantees a false alarm rate."""
+    """Threshold with a guaranteed false alarm rate."""
 
     alpha: Number
     threshold: Number | None
@@ -152,7 +152,7 @@ class Conformal(Lenient):
 
 
 class Evaluation(Record):
-    """A row of metrics. Values of additional keys are a number, an interval, a Boolean, a short text or None."""
+    """Row of metrics. The value of an additional key is a number, an interval, a Boolean, a short text or None."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Number | Interval95 | bool | Annotated[str, Len(0, 400)] | None]
@@ -167,7 +167,7 @@ class Evaluation(Record):
 
 
 class Marks(Lenient):
-    """The marks that a run learnt from, with the ids of their cases and masks."""
+    """Ids of the cases and masks, annotated by readers, from which a run learned."""
 
     masks: list[Count]
     cases: list[Count]
@@ -181,20 +181,22 @@ class Marks(Lenient):
 
 
 def kept(record: Record) -> dict[str, Any]:
-    """Converts a record to the JSON that is stored, without fields that were not set."""
+    """Converts a record to the JSON value that is stored, without fields that were not set."""
     return record.model_dump(mode="json", exclude_unset=True)
 
 
 def summary(values: Any, what: str) -> dict[str, Any]:
-    """Checks a run's summary and returns its known fields."""
+    """Checks a run's summary; returns its known fields."""
     return {name: value for name, value in kept(read(Summary, values, what)).items() if value is not None}
 
 
 def settings(kind: str, method: str, values: Any, home: Home, runs: Mapping[str, str], what: str) -> dict[str, Any]:
-    """Checks the settings of a run and returns them without its marks, adapted to this installation.
+    """Checks the settings of a run; returns them adapted to this installation, without readers' annotations.
 
-    kind: "pretrain" or "fit". runs: the new ids of runs that are imported together, by their old ids. Initial weights
-    are replaced by those of such a run, or by a file of this home's list, which need not exist.
+    kind: Kind of the run, "pretrain" or "fit".
+    runs: New ids, by old id, of the runs that are imported together.
+
+    Initial weights are replaced by the weights of such a run, or by a file in this home, which need not exist.
     """
     values = read(dict[str, Any], values, what)
     values = {key: value for key, value in values.items() if key != "marks"}
@@ -244,14 +246,11 @@ def nameless(value: Any) -> Any:
 
 
 def check_map(row: Mapping[str, Any]) -> None:
-    """Checks that a packed heat map has exactly 16 bits for each of its h x w values when it is unpacked.
-
-    Raises Refused otherwise.
-    """
+    """Checks that a packed heat map contains exactly map_h x map_w values of 16 bits. Raises Refused otherwise."""
     height, width = row.get("map_h"), row.get("map_w")
     sides = [side for side in (height, width) if isinstance(side, int) and 0 < side <= LARGEST_MAP]
     if len(sides) < 2:
-        raise Refused("a heat map has no size")
+        raise Refused(f"the height and width of a heat map must be 1 to {LARGEST_MAP}")
     read(tuple[Number, Number], [row.get("map_lo"), row.get("map_hi")], "the range of a heat map")
     cells = sides[0] * sides[1]
     try:
@@ -259,18 +258,20 @@ def check_map(row: Mapping[str, Any]) -> None:
     except (zlib.error, TypeError):
         inflated = b""
     if len(inflated) != 2 * cells:
-        raise Refused("a heat map is not of the size that it says")
+        raise Refused("the data of a heat map does not match its size")
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Lists the files of a foreign folder, at any depth, as relative paths. Raises Refused for links, and for files
-    other than JSON and safetensors."""
+    """Lists the files of a foreign folder, at any depth, as relative paths.
+
+    Raises Refused if the folder contains a link, or a file that is neither JSON nor safetensors.
+    """
     files = []
     for file in sorted(folder.rglob("*")):
         if file.is_symlink() or not (file.is_dir() or file.is_file()):
             raise Refused(f"{file.name[:80]!r} is neither a file nor a folder")
         if file.is_file():
             if file.suffix not in (".json", ".safetensors"):
-                raise Refused(f"{file.name[:80]!r} is no file of a detector")
+                raise Refused(f"{file.name[:80]!r} is neither a .json nor a .safetensors file")
             files.append(file.relative_to(folder))
     return files

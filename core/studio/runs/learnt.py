@@ -1,4 +1,4 @@
-"""Learning from marks: a new fit based on an old one, and their comparison on cases that the new one has not seen."""
+"""Learning from readers' lesion masks: fits a detector based on an old one, and compares both on unseen cases."""
 
 from __future__ import annotations
 
@@ -30,23 +30,25 @@ if TYPE_CHECKING:
     from core.engine.detectors.learnt.learnt import Learnt
 
 KEPT = "comparison"
-LEAST = 1  # required number of patients, or of images if patients are unknown
-DECIDED = "SELECT count(*) FROM case_votes WHERE study = ? AND readers > 0"  # counts decided cases
+LEAST = 1  # required number of patients (or images, if patients are unknown)
+DECIDED = "SELECT count(*) FROM case_votes WHERE study = ? AND readers > 0"
 OFFERS = (5, 10, 20, 40)  # numbers of masks at which learning is offered
-LESSONS = 60.0  # seconds on two cores for the decoders
-PICTURED = 4  # number of unseen cases that are shown before and after
+LESSONS = 60.0  # seconds for training the decoders on two cores
+PICTURED = 4  # number of unseen cases that are shown with the results of both runs
 NAMES = {"auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "pro": "PRO"}
 
 
 def offered(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
-    """Counts the marks of a study from which a detector can learn: {"masks", "patients", "readers", "least",
-    "unfinished", "normals", "kinds", "whole", "contradicting", "notes", "none", "next", "due", "decided"}.
+    """Counts the annotations of a study from which a detector can learn; returns a dictionary with these entries.
 
-    least: required number of patients. unfinished: number of cases that a reader has not marked as complete. normals:
-    number of cases called normal. kinds: {label: number of masks}. whole: number of skipped masks, as they cover their
-    image. contradicting: number of skipped cases, as their readers contradict each other. notes: a sentence on each
-    thing that is skipped or unknown. none: why there are no marks, or None. next: the next number of OFFERS, or None.
-    due: whether one was reached since the last run that learnt. decided: number of decided cases.
+    masks, patients, readers: Number of usable annotated cases, number of their patients, and names of their readers.
+    least: Required number of patients.
+    unfinished: Number of cases without confirmation that all lesions are annotated.
+    normals, decided: Number of cases called normal, and number of cases with any decision.
+    kinds: Number of masks per kind of lesion, {label: number}.
+    whole, contradicting: Numbers of cases skipped because the mask covers the image, and because readers disagree.
+    notes, none: Sentences on what is skipped or unknown, and a sentence on why there are no masks, or None.
+    next, due: Next number of masks at which learning is offered, or None, and whether learning should be offered now.
     """
     cases = marks.accepted(store, study, reader)
     readers = sorted({row["reader"] for case in cases for row in (case, *case["others"])})
@@ -75,28 +77,28 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
 
 
 def _notes(masks: int, whole: int, contradicting: int, unfinished: int, held: int) -> list[str]:
-    """Returns a sentence on each thing that is skipped or unknown."""
+    """Returns sentences on what is skipped or unknown."""
     notes = []
     if masks == 1:
-        notes.append("Of one mask none can be left out to learn how good the result is.")
+        notes.append("With one mask the result cannot be measured, because no mask can be held out.")
     if whole:
-        notes.append(f"{plural(whole, 'mask')} of a whole image: nothing is learnt from that.")
+        notes.append(f"Skipped: {plural(whole, 'mask')} of a whole image.")
     if contradicting:
         notes.append(
-            f"In {plural(contradicting, 'case')} readers contradict each other: they teach once they are adjudicated."
+            f"In {plural(contradicting, 'case')}, readers contradict each other. Such cases need adjudication first."
         )
     if held:
         notes.append(f"Masks of {plural(held, 'case')} are held back: {marks.HELD}")
     if unfinished:
         notes.append(
-            f"In {plural(unfinished, 'case')} nobody has said that all is marked: only marks and places called normal "
-            "teach there."
+            f"In {plural(unfinished, 'case')}, it is not confirmed that all lesions are annotated: only masks and "
+            "normal regions are used."
         )
     return notes
 
 
 def seconds(store: Store, fit: str) -> float | None:
-    """Estimates the seconds until learning from marks has a first result; None if `fit` has not been scored."""
+    """Estimates the seconds until learning from masks has a first result. Returns None if run `fit` has no scores."""
     summary = runs.get_run(store, fit)["summary"]
     if "score_seconds" not in summary:
         return None
@@ -105,16 +107,17 @@ def seconds(store: Store, fit: str) -> float | None:
 
 
 def planned(store: Store, fit: str, reader: str | None = None, **settings: Any) -> dict[str, Any]:
-    """Returns the arguments of `records.create_run` for a run that learns from readers' marks, based on the fit `fit`.
+    """Returns the arguments of `records.create_run` for a run that learns from readers' masks, based on run `fit`.
 
-    settings: options of `LearntConfig` that differ from its defaults. Raises ValueError if `fit` has not scored the
-    study, has learnt from marks itself, or if there are too few marks.
+    settings: Options of `LearntConfig` that differ from the defaults.
+
+    Raises ValueError if `fit` has not scored the study or has itself learned from masks, or if there are too few masks.
     """
     base = runs.get_run(store, fit)
     if base["kind"] != "fit" or base["status"] != "done" or "calibration" not in base["summary"]:
         raise ValueError(f"{fit} has not scored the study: fit and score a detector first")
     if base["method"] == LEARNT:
-        raise ValueError(f"{fit} has learnt from marks itself: learn on from {base['config']['base_run']}")
+        raise ValueError(f"{fit} has already learned from masks: choose {base['config']['base_run']} instead")
     available = offered(store, base["study"], reader)
     if available["patients"] < available["least"]:
         raise ValueError(" ".join([marks.none_accepted(store, base["study"], reader), *available["notes"]]))
@@ -134,15 +137,15 @@ def planned(store: Store, fit: str, reader: str | None = None, **settings: Any) 
 def learn(
     store: Store, fit: str, reader: str | None = None, device: str = "auto", start: bool = True, **settings: Any
 ) -> dict[str, Any]:
-    """Queues learning from marks, based on the fit `fit`; returns {"job", "run"}. settings: see `planned`."""
+    """Queues a run that learns from masks, based on run `fit` (see `planned`); returns {"job", "run"}."""
     return submit(store, planned(store, fit, reader, **settings), device, start)
 
 
 def submit(store: Store, run: dict[str, Any], device: str = "auto", start: bool = True) -> dict[str, Any]:
-    """Queues a run that `planned` describes; returns {"job", "run"}.
+    """Queues a run with the arguments that `planned` returned; returns {"job", "run"}.
 
-    The run does not fine-tune the encoder, so that a first result comes soon. The job then fine-tunes it, which takes
-    longer, and adds a second run if this is better.
+    The run does not fine-tune the encoder, so that a first result is available soon. The job then fine-tunes the
+    encoder, which takes longer, and adds a second run if its result is better.
     """
     rate = run["config"]["tune"]
     first = {**run, "config": {**run["config"], "tune": 0.0}}
@@ -151,9 +154,9 @@ def submit(store: Store, run: dict[str, Any], device: str = "auto", start: bool 
 
 
 def steps(run: str, device: str, tune: float = 0.0) -> list[dict[str, Any]]:
-    """Lists the steps for `jobs.submit`: fit, score, evaluate, compare with the base run, and fine-tune.
+    """Lists the steps of a job: fit, score, evaluate, compare with the base run, and fine-tune.
 
-    tune: learning rate of the fine-tuning; 0 for none.
+    tune: Learning rate of fine-tuning, or 0 for no fine-tuning.
     """
     args: dict[str, Any] = {"device": device}
     fine_tuning = [{"step": "tune", "run": run, "args": {**args, "rate": tune}}] if tune else []
@@ -161,9 +164,10 @@ def steps(run: str, device: str, tune: float = 0.0) -> list[dict[str, Any]]:
 
 
 def tuned(store: Store, run_id: str, rate: float, device: str, should_stop: Stop, report: Report) -> str | None:
-    """Fine-tunes the encoder of a run that learnt from marks; creates a new run if this helps on held-out marks.
+    """Fine-tunes the encoder of a run that learned from masks.
 
-    Returns the id of the new run, which is fitted but not scored; None if it does not help.
+    Returns the id of a new run, fitted but not scored, or None if fine-tuning did not improve results on held-out
+    masks.
     """
     from core.engine.tensors import pick_device
 
@@ -171,7 +175,7 @@ def tuned(store: Store, run_id: str, rate: float, device: str, should_stop: Stop
     config = {**old["config"], "tune": rate}
     fitted, images = fit_detector(store, {**old, "config": config}, torch_device, should_stop, report, first=run_id)
     if not cast("Learnt", fitted).tuned:
-        journal.log(store, run_id, "Fine-tuning the encoder did not help.")
+        journal.log(store, run_id, "Fine-tuning the encoder did not improve the result.")
         return None
     new = runs.create_run(store, old["study"], "fit", LEARNT, config, old["parent"], f"{old['name']}, fine-tuned")
     with Timed(store, new, str(torch_device)):
@@ -181,12 +185,12 @@ def tuned(store: Store, run_id: str, rate: float, device: str, should_stop: Stop
 
 
 def compare(store: Store, run_id: str) -> dict[str, Any]:
-    """Compares a run with the run that it is based on, on test cases that it has not learnt from; stores the result.
+    """Compares a run with its base run on test cases from which the run did not learn, and stores the result.
 
-    Returns {"base", "run", "cases", "left_out", "against" (which masks, in words), "measures"
-    (core.engine.metrics.compare), "flags" (`_flags`; None without a known label), "pictured" (example cases from the
-    largest gain to the largest loss), "verdict", "words"}. Labels are the imported ones, else the majority of the
-    readers' decisions. verdict: "better", "worse", "mixed", "same", or "few" if there are too few cases.
+    Returns {"base", "run", "cases", "left_out": number of skipped test cases, "against": the masks in words, "measures"
+    (see core.engine.metrics.compare), "flags" (see `_flags`) or None without a known label, "pictured": example cases
+    from the largest gain to the largest loss, "verdict", "words"}. The verdict is "better", "worse", "mixed", "same",
+    or "few" for too few cases. Labels are the imported ones, else the majority of the readers' decisions.
     """
     from core.engine.metrics.compare import Read, Truth, compared
 
@@ -228,7 +232,7 @@ def compare(store: Store, run_id: str) -> dict[str, Any]:
 
 
 def _flags(store: Store, base: str, run: str, cases: np.ndarray, labels: np.ndarray) -> dict[str, list[int]]:
-    """Counts cases by label: {"abnormal", "normal": [all of them, flagged by the old run, flagged by the new run]}."""
+    """Counts cases by label: {"abnormal", "normal": [all, flagged by run `base`, flagged by run `run`]}."""
     query = (
         "SELECT count(*) AS n, coalesce(sum(coalesce(o.flagged_roi, o.flagged)), 0) AS old, "
         "coalesce(sum(coalesce(n.flagged_roi, n.flagged)), 0) AS new FROM readings o "
@@ -242,7 +246,7 @@ def _flags(store: Store, base: str, run: str, cases: np.ndarray, labels: np.ndar
 
 
 def _highest(store: Store, run: str, cases: np.ndarray) -> list[int]:
-    """Returns the PICTURED cases with the highest scores, which are shown if no mask is known."""
+    """Returns the PICTURED cases with the highest scores, which are shown if the study has no masks."""
     query = (
         "SELECT case_id FROM readings WHERE run = ? AND map IS NOT NULL "
         "AND case_id IN (SELECT value FROM json_each(?)) ORDER BY coalesce(score_roi, score) DESC LIMIT ?"
@@ -251,9 +255,9 @@ def _highest(store: Store, run: str, cases: np.ndarray) -> list[int]:
 
 
 def headline(run: dict) -> str | None:
-    """Returns a sentence on how learning changed the results, gains first; None before this was measured.
+    """Returns a sentence on how learning changed the results, gains first, or None if this was not measured.
 
-    It refers to unseen cases if their labels are known, else to cross-validation on the marked cases.
+    The sentence refers to unseen cases if their labels are known, else to cross-validation on the annotated cases.
     """
     comparison, rule = run["summary"].get(KEPT) or {}, run["summary"].get("rule") or {}
     dice, changes = comparison.get("measures", {}).get("dice") or {}, []
@@ -272,7 +276,7 @@ def headline(run: dict) -> str | None:
             sentence = "; ".join([*gains, *(text for _, text in changes if text not in gains)])
             return f"On {plural(comparison['cases'], 'unseen case')} it {sentence}."
     if rule.get("dice") is not None:
-        on = f"In cross-validation on {plural(rule['images'], 'marked case')}"
+        on = f"In cross-validation on {plural(rule['images'], 'annotated case')}"
         return f"{on} it {_overlap(rule['base_dice'], rule['dice'])}."
     return None
 
@@ -287,7 +291,7 @@ def _before(old: Any, new: Any) -> str:
 
 
 def _labels(store: Store, study: str, labels: np.ndarray, cases: np.ndarray) -> np.ndarray:
-    """Returns int (N,): 1 abnormal, 0 normal, -1 unknown, by the label, else by the majority of decisions."""
+    """Returns labels, int (N,): 1 abnormal, 0 normal, -1 unknown. Unlabelled cases get the majority of decisions."""
     votes = {
         row["case_id"]: int(np.sign(row["abnormal"] - row["normal"]))
         for row in store.query(
@@ -308,7 +312,7 @@ def _verdict(measures: dict[str, dict[str, Any]]) -> str:
 
 
 def _words(figures: dict[str, Any]) -> str:
-    on = f"on {figures['cases']} cases that it did not learn from ({figures['against']})"
+    on = f"on {figures['cases']} unseen cases ({figures['against']})"
     clear = {
         name: m["interval"][0] > 0
         for name, m in figures["measures"].items()
@@ -316,21 +320,21 @@ def _words(figures: dict[str, Any]) -> str:
     }
     listed = {up: " and ".join(NAMES[name] for name, better in clear.items() if better == up) for up in (True, False)}
     return {
-        "few": f"Too few cases to tell: {figures['cases']} with a known label or decision that it did not learn from.",
+        "few": f"Too few unseen cases to tell: {figures['cases']} with a known label or decision.",
         "same": f"No clear difference {on}.",
-        "better": f"Better {on}, in {listed[True]}; nowhere clearly worse.",
-        "worse": f"Worse {on}, in {listed[False]}: keep the old one.",
+        "better": f"Better {on} in {listed[True]}, clearly worse in no measure.",
+        "worse": f"Worse {on} in {listed[False]}: keep the old detector.",
         "mixed": f"Better {on} in {listed[True]}, worse in {listed[False]}.",
     }[figures["verdict"]]
 
 
 def tune_step(work: Work) -> None:
-    """Fine-tunes, and has the job score, evaluate and compare the new run, if there is one."""
+    """Fine-tunes the encoder and, if this helped, adds steps that score, evaluate and compare the new run."""
     new = tuned(work.store, work.run, work.args["rate"], work.device, work.should_stop, work.report)
     if new and work.job is not None:
         jobs.extend(work.store, work.job, steps(new, work.device)[1:])
 
 
 def compare_step(work: Work) -> None:
-    work.report({"message": "Comparing with the old one on cases that it did not learn from"})
+    work.report({"message": "Comparing with the old detector on unseen cases"})
     compare(work.store, work.run)

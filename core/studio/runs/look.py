@@ -1,4 +1,4 @@
-"""A first look at a study without training: quick detectors on pretrained features, fitted and scored in one job."""
+"""First look at a study without training: quick detectors on pretrained features, fitted and scored in one job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.studio.runs.sides import ARCH, SIZE, side_for
 
 DETECTOR = AT_ONCE
 NAME = "First look"
-MAP = {"feature": "backbone", "points": {"mixed": 0}}  # nothing was trained on MedMix versions
+MAP = {"feature": "backbone", "points": {"mixed": 0}}  # no MedMix images, because the encoder was not trained on them
 
 
 def create_look(
@@ -23,11 +23,14 @@ def create_look(
     detector: str = DETECTOR,
     init: str = "imagenet",
 ) -> dict[str, str]:
-    """Creates the runs {'encoder', 'fit'}: a pretrained encoder, which several looks share, and `detector` on it.
+    """Creates the runs of a first look at a study, without training; returns their ids, {'encoder', 'fit'}.
 
-    size: image side in pixels; None for an earlier look's side, else `side_for` (SIZE if `arch` is not ARCH). init: the
-    encoder's weights, as in an EncoderConfig. Raises UnknownName for an unknown detector. If the weights are not
-    available, the fit raises BadWeights (a ValueError).
+    All looks with the same settings share the pretrained encoder.
+
+    size: Side length of the images in pixels, or None for the side length of an earlier look, else a suitable one.
+    init: Weights of the encoder, as in an EncoderConfig.
+
+    Raises UnknownName for an unknown detector. If the weights are not available, the fit raises BadWeights.
     """
     DETECTORS.get(detector)
     encoder = _kept(store, study, {"arch": arch, "init": init}, size)
@@ -39,7 +42,7 @@ def create_look(
 
 
 def look_steps(store: Store, runs: dict[str, str], evaluate: bool = True, **args) -> list[dict]:
-    """Lists the steps of one job: the encoder if it is new, fit, score, evaluate, and the map that Clusters shows.
+    """Lists the job steps of a first look: fit, score and evaluate the detector, and draw a map for the Clusters tab.
 
     Slow reading aids are computed later. An existing map is not drawn again.
     """
@@ -49,7 +52,7 @@ def look_steps(store: Store, runs: dict[str, str], evaluate: bool = True, **args
 
 
 def look(store: Store, study: str, device: str = "auto", start: bool = True, **args) -> dict:
-    """Queues a first look; returns {'job', 'encoder', 'fit'}. args: arguments of its steps."""
+    """Queues a first look; returns {'job', 'encoder', 'fit'}. `args` are arguments of the job's steps."""
 
     def steps() -> list[dict]:
         return look_steps(store, create_look(store, study), device=device, **args)
@@ -59,7 +62,7 @@ def look(store: Store, study: str, device: str = "auto", start: bool = True, **a
 
 
 def _kept(store: Store, study: str, encoder: dict[str, str], size: int | None) -> str | None:
-    """Returns the finished encoder run of an earlier look, or None. size: None for any."""
+    """Returns the finished encoder run of an earlier look with images of side length `size` (None: any), or None."""
     for run in list_runs(store, study, "pretrain"):
         config = run["config"]
         same = size in (None, config.get("size")) and encoder.items() <= config.get("encoder", {}).items()

@@ -1,10 +1,10 @@
-"""Readers' annotations ("marks") from which detectors learn: accepted lesion masks, and the cases they belong to.
+"""Lesion masks drawn by readers ("marks") from which detectors learn, and the cases that contain them.
 
 A mask is accepted if a reader saved it, by hand or from a heat map, on a test case that the same reader's last decision
-calls abnormal. Drafts and imported masks are not accepted, because no reader has confirmed them, nor are masks of an
-open blind session or trial. If several readers marked a case, the adjudicator's mask counts; otherwise pixels that all
-have marked are lesion, and pixels that only some have marked are ignored. If readers contradict each other (marks
-without a common pixel, or one calls the case normal), the case is not used until it is adjudicated.
+calls abnormal. Drafts and imported masks are not accepted, because no reader has confirmed them; masks of an open blind
+session or trial are not accepted either. If several readers annotated a case, the adjudicator's mask is used. Without
+adjudication, pixels in all masks are lesion, and pixels in only some masks are ignored. If readers contradict each
+other (their masks share no pixel, or a reader calls the case normal), the case is not used until it is adjudicated.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from core.studio.runs.readings import pixel_scale, read_maps
 if TYPE_CHECKING:
     from core.engine.detectors.base import Marks
 
-WHOLE = 0.95  # share of an image; a larger mask does not show where a lesion ends
+WHOLE = 0.95  # fraction of an image; a larger mask does not show where a lesion ends
 TRUTHS = {"reference": "reference mask", "readers": "accepted reader’s mask"}
-KIND = 5  # number of marks from which on a label is learnt as a separate kind of lesion
-HELD = "a trial or a blind session that they belong to is still open. Close it first."
-# the same for images of one patient, volume or recording
+KIND = 5  # least number of masks for which a label is trained as a separate kind of lesion
+HELD = "they belong to a trial or a blind session that is still open. Close it first."
+# SQL text that is equal for images of one patient, volume or recording
 _UNIT = "coalesce('patient ' || c.patient, 'series ' || c.series, 'file ' || c.path) AS unit"
-# Cases of open trials, from which nothing is learnt before the trial is closed.
+# Cases of open trials are not used for learning until the trial is closed.
 IN_TRIALS = """SELECT k.case_id FROM trial_cases k JOIN trials t ON t.id = k.trial
          WHERE t.started IS NOT NULL AND t.closed IS NULL"""
-# Marks of an open blind session are not accepted yet.
+# Masks of an open blind session are not accepted until the session has ended.
 _OPEN = f"""(EXISTS (SELECT 1 FROM reading_sessions s JOIN reading_session_cases o ON o.session = s.id
          WHERE o.case_id = c.id AND s.blind = 1 AND s.ended IS NULL{{whose}})
        OR c.id IN ({IN_TRIALS}))"""
-HELD_BACK = _OPEN.format(whose="")  # of a case c
-# the accepted masks by case and reader; a reader's last decision is that of the second look, if any
+HELD_BACK = _OPEN.format(whose="")  # whether a case c is held back
+# The accepted masks by case and reader; the decision of a second look replaces the reader's first decision.
 _ACCEPTED = f"""
   SELECT m.id AS mask, m.case_id, m.reader, m.version, m.source, m.png, {_UNIT},
     EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id AND k.reader = m.reader
@@ -76,48 +76,57 @@ _NORMAL = f"""
 
 
 def accepted(store: Store, study: str, reader: str | None = None) -> list[dict[str, Any]]:
-    """Lists the accepted mask of each marked case, ordered by the case's id: [{"mask", "case_id", "reader", "version",
-    "png", "unit", "finished", "places", "others"}].
+    """Lists the accepted lesion mask of each annotated case, ordered by case id.
 
-    others: masks of the case's other readers, in the same form; empty if one adjudicated. unit: the same for images of
-    one patient, volume or recording. finished: whether the reader has marked everything. places: PNG of the regions
-    called normal, or None. Cases of `whole` and `contradicting` are skipped. reader: only masks of this reader.
+    Each entry is {"mask": mask id, "case_id", "reader", "version", "source", "png", "unit", "finished", "places",
+    "others"}.
+    unit: Text that is equal for images of one patient, volume or recording.
+    finished: Whether the reader has confirmed that all lesions are annotated.
+    places: PNG of the regions that the reader called normal, or None.
+    others: Entries of the case's other readers, empty after adjudication.
+
+    Cases of `whole` and `contradicting` are skipped. If `reader` is given, only this reader's masks are listed.
     """
     return [row for row in _last_accepted(store, study, reader) if _covers(row) <= WHOLE and not _contradicts(row)]
 
 
 def whole(store: Store, study: str, reader: str | None = None) -> list[int]:
-    """Lists the cases whose accepted mask covers more than WHOLE of the image, so that it is not used for learning."""
+    """Lists the cases whose mask is not used for learning, because it covers more than WHOLE of the image."""
     return [row["case_id"] for row in _last_accepted(store, study, reader) if _covers(row) > WHOLE]
 
 
 def contradicting(store: Store, study: str, reader: str | None = None) -> list[int]:
-    """Lists the cases whose accepted masks are not used, because their readers contradict each other."""
+    """Lists the cases whose masks are not used for learning, because their readers contradict each other."""
     return [row["case_id"] for row in _last_accepted(store, study, reader) if _contradicts(row)]
 
 
 @dataclass(frozen=True)
 class Truth:
-    """The lesion masks against which metrics are computed. kind: one of TRUTHS. masks: {case id: mask id}."""
+    """Lesion masks against which metrics are computed.
+
+    kind: Source of the masks, a key of TRUTHS.
+    masks: Ids of the masks by case id.
+    """
 
     kind: str
     masks: dict[int, int]
 
     def words(self, cases: Collection[int]) -> str:
-        """Describes the masks of these cases in words, such as 'against 76 reference masks'."""
+        """Describes in words the masks of the given cases, such as 'against 76 reference masks'."""
         n = len(self.masks.keys() & set(cases))
         return f"against {n} {TRUTHS[self.kind]}{'' if n == 1 else 's'}"
 
 
 def truth_masks(store: Store, study: str, kind: str = "") -> Truth:
-    """Returns the masks against which metrics are computed: reference masks, or readers' accepted masks.
+    """Returns the lesion masks against which metrics are computed: reference masks or readers' accepted masks.
 
-    kind: one of TRUTHS; by default reference masks, or readers' masks if the study has no reference mask. If several
-    readers marked a case, the adjudicator's mask is used, else the last one. Masks that came from a run's heat map are
-    never used, because the run would be compared with itself. Raises ValueError for another kind.
+    kind: Source of the masks, a key of TRUTHS. By default, reference masks are used if the study has any.
+
+    If several readers annotated a case, the adjudicator's mask is used, else the last mask. Masks that came from a
+    run's heat map are never used, because the run would be compared with itself. Raises ValueError for another kind.
     """
     if kind not in ("", *TRUTHS):
-        raise ValueError(f"Figures are computed against masks of kind {' or '.join(TRUTHS)}, not {kind!r}.")
+        raise ValueError(f"The kind of masks must be {' or '.join(TRUTHS)}, not {kind!r}.")
     if kind != "readers" and ((references := reference_masks(store, study)) or kind):
         return Truth("reference", references)
     last_by_hand: dict[int, int] = {}
@@ -129,20 +138,20 @@ def truth_masks(store: Store, study: str, kind: str = "") -> Truth:
 
 
 def held_back(store: Store, study: str, reader: str | None = None) -> int:
-    """Counts the cases whose accepted masks cannot be used yet, because of an open trial or blind session."""
+    """Counts the cases whose accepted masks cannot be used until a trial or blind session is closed."""
     return len(_last_accepted(store, study, reader, held=True))
 
 
 def none_accepted(store: Store, study: str, reader: str | None = None) -> str:
-    """Returns a sentence on why a study has no accepted mask that can be used."""
+    """Returns a sentence that explains why a study has no accepted mask that can be used."""
     held_cases = held_back(store, study, reader)
     if held_cases:
         return f"All accepted masks, of {held_cases} case{'s' * (held_cases != 1)}, are held back: {HELD}"
-    return "There is no accepted mask to learn from: mark what is abnormal, save it, and decide “abnormal”."
+    return "There is no accepted mask to learn from: draw a mask of the lesion, save it, and decide “abnormal”."
 
 
 def lesion_of(row: dict[str, Any]) -> np.ndarray:
-    """Returns the intersection of all readers' masks of a case, uint8 (H, W). row: one of `accepted`."""
+    """Returns the intersection of all readers' masks of a case, uint8 (H, W). `row` is an entry of `accepted`."""
     return np.asarray(np.min([decode_mask(mask["png"]) for mask in (row, *row["others"])], 0))
 
 
@@ -176,7 +185,7 @@ def normal_cases(store: Store, study: str, reader: str | None = None) -> list[in
 
 
 def kinds(store: Store, rows: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """Groups masks by the label of their findings: {label: masks}, if at least KIND masks have only this label."""
+    """Groups masks by the only label of their findings; returns {label: mask ids} for labels of at least KIND masks."""
     by_label: dict[str, list[int]] = {}
     for row in rows:
         labels = store.query(
@@ -189,10 +198,11 @@ def kinds(store: Store, rows: list[dict[str, Any]]) -> dict[str, list[int]]:
 
 
 def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
-    """Collects the current marks as a run stores them, so that it can learn from them and be repeated exactly.
+    """Returns the current annotations of a study, as a run stores them in order to be repeatable.
 
-    Returns {"masks", "cases", "reader", "others": {case: masks}, "unfinished": cases, "places": {case: PNG, base64},
-    "normals": cases, "kinds": {label: masks}, "sha256": fingerprint of the masks}.
+    The result is {"masks": mask ids, "cases": case ids, "reader", "others": {case: mask ids of other readers},
+    "unfinished": cases without confirmation that all lesions are annotated, "places": {case: PNG of the regions called
+    normal, in base64}, "normals": cases called normal, "kinds": {label: mask ids}, "sha256": fingerprint of the masks}.
     """
     rows = accepted(store, study, reader)
     normal_places = {row["case_id"]: row["places"] for row in rows if row["places"]}
@@ -210,7 +220,7 @@ def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any
 
 
 def as_donors(store: Store, study: str) -> dict[str, Any]:
-    """Returns the `chosen` marks for a pre-training that pastes them. Raises ValueError if there are none."""
+    """Returns the `chosen` annotations for pre-training that pastes lesions. Raises ValueError if there are none."""
     donors = chosen(store, study)
     if not donors["masks"]:
         raise ValueError(none_accepted(store, study))
@@ -218,9 +228,9 @@ def as_donors(store: Store, study: str) -> dict[str, Any]:
 
 
 def donors_of(store: Store, run: dict, size: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Loads images uint8 (M, size, size, 3) and masks (M, size, size) of the lesions that a pre-training pastes.
+    """Loads the annotated lesions that a pre-training run pastes into normal images.
 
-    Returns None for a run that pastes no marked lesions.
+    Returns images uint8 (M, size, size, 3) and masks (M, size, size), or None if the run pastes no annotated lesions.
     """
     marked = marks_of(store, run, size)
     if marked is None:
@@ -230,12 +240,12 @@ def donors_of(store: Store, run: dict, size: int) -> tuple[np.ndarray, np.ndarra
 
 
 def units(rows: list[dict[str, Any]]) -> np.ndarray:
-    """Returns the number of each row's unit, (M,): the same for masks of one patient, volume or recording."""
+    """Numbers the patients, volumes or recordings of `rows`, entries of `accepted`; returns the numbers, int (M,)."""
     return np.asarray(np.unique([row["unit"] for row in rows], return_inverse=True)[1])
 
 
 def fault(store: Store, run: dict) -> str | None:
-    """Returns why a run cannot be repeated with the marks that it learnt from; None if it can."""
+    """Returns a sentence that explains why a run cannot be repeated with its annotations, or None if it can be."""
     marks = run["config"].get("marks")
     if not marks:
         return None
@@ -243,19 +253,19 @@ def fault(store: Store, run: dict) -> str | None:
     existing = {row["id"] for row in _of(store, "SELECT id FROM cases WHERE id IN ({})", case_ids)}
     missing = len(set(case_ids) - existing)
     if missing:
-        cases = "a case that it has learnt from is" if missing == 1 else f"{missing} cases that it has learnt from are"
-        return f"{run['id']} cannot be repeated any more: {cases} no longer in the study. Learn anew without it."
+        cases = "1 of its cases is" if missing == 1 else f"{missing} of its cases are"
+        return f"{run['id']} cannot be repeated: {cases} no longer in the study. Start a new run without them."
     if fingerprint(store, marks) != marks["sha256"]:
-        return f"the masks that {run['id']} was to learn from are not all there any more: learn anew"
+        return f"{run['id']} cannot be repeated: some of its masks were deleted or changed. Start a new run."
     return None
 
 
 def marks_of(store: Store, run: dict, size: int) -> Marks | None:
-    """Loads the marks that a run learns from, with images of side `size`; None if it does not learn from marks.
+    """Loads the annotations that a run learns from, with images of side length `size`, or None if it uses none.
 
     Raises ValueError if cases or masks were deleted or changed.
     """
-    from core.engine.detectors.base import Marks  # torch, which the page's process does not load
+    from core.engine.detectors.base import Marks  # imports torch, which the page's process does not load
 
     marks = run["config"].get("marks")
     if not marks:
@@ -293,7 +303,7 @@ def marks_of(store: Store, run: dict, size: int) -> Marks | None:
 
 
 def _outlines(store: Store, run_id: str, cases: list[int], size: int, roi: np.ndarray) -> np.ndarray | None:
-    """Computes a scored run's outlines of the cases, bool (M, S, S); None if it has not scored all of them."""
+    """Computes a run's outlines of the cases, bool (M, S, S), or None if the run has not scored all of the cases."""
     from core.engine.calibration.heatmap import upsample
     from core.engine.calibration.outlines import level_of, outlined, peaks
 
@@ -309,7 +319,7 @@ def _outlines(store: Store, run_id: str, cases: list[int], size: int, roi: np.nd
 def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
     """Computes the diameter of each connected lesion in the masks, as a fraction of the image's short side.
 
-    It is the diameter of a disc of the lesion's area.
+    The diameter is that of a disc of the same area.
     """
     sizes = []
     for row in rows:
@@ -321,10 +331,10 @@ def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
 
 
 def learnt_from(store: Store, run_id: str) -> frozenset[int]:
-    """Returns the cases that a run or its encoder has learnt from, and all cases of the same patient, volume or
-    recording, or with the same content. Images to whose lesions MedMix settings were matched are included.
+    """Returns the ids of the cases on which a run must not be evaluated.
 
-    The run must not be evaluated on them.
+    These are cases whose annotations were used to train the run or its encoder, cases to which MedMix settings were
+    matched, and all cases of the same patient, volume or recording, or with the same content.
     """
     run = runs.get_run(store, run_id)
     encoder_runs = [runs.get_run(store, run["parent"])] if run["parent"] else []
@@ -347,7 +357,7 @@ def learnt_from(store: Store, run_id: str) -> frozenset[int]:
 
 
 def unseen(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
-    """Returns which of the cases a run has not learnt from: bool (N,)."""
+    """Returns for each case whether a run may be evaluated on the case (see `learnt_from`), bool (N,)."""
     return ~np.isin(case_ids, list(learnt_from(store, run_id)))
 
 
@@ -357,12 +367,12 @@ def _masks(store: Store, marks: dict[str, Any]) -> list[dict]:
 
 
 def _of(store: Store, query: str, numbers: list[int]) -> list[dict]:
-    """Returns the rows of a query in which {} stands for a list of numbers."""
+    """Returns the rows of a query in which {} stands for the list `numbers`."""
     return store.query(query.format("SELECT value FROM json_each(?)"), [json.dumps(numbers)])
 
 
 def fingerprint(store: Store, marks: dict[str, Any]) -> str:
-    """Computes the SHA-256 of the current masks that `marks`, a result of `chosen`, refers to."""
+    """Computes the SHA-256 of the current masks whose ids are in `marks`, a result of `chosen`."""
     return _fingerprint(_masks(store, marks))
 
 

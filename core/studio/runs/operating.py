@@ -1,7 +1,7 @@
 """The operating point of a run: the score above which an image is flagged, and how and by whom it was set.
 
-Each run has a history of operating points; the last one is in effect. It sets `readings.flagged`, on which worklist,
-figures, maps and exports depend.
+Each run has a history of operating points, of which the last one is in effect. It sets `readings.flagged`, on which
+worklists, metrics, maps and exports depend.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.studio.db import audit
 from core.studio.db.store import Store, now
 
 FLAG_PERCENTILE = 95.0
-LIMIT = 0.05  # share of normal images that may be flagged
+LIMIT = 0.05  # fraction of normal images that may be flagged
 SOURCES = {
     "dragged": "set to a chosen score",
     "limit": f"false alarms limited to {100 * LIMIT:g} %, by the held-out normals",
@@ -27,10 +27,12 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """The rule by which a run's images are flagged, and how and by whom it was set.
+    """Rule by which a run's images are flagged, and how and by whom it was set.
 
-    threshold: the score above which images are flagged; None for the default percentile. labels: whether the study's
-    labels were visible when it was chosen. reader, created: who chose it and when; "" for the default.
+    source: How the rule was set, one of SOURCES.
+    threshold: Score above which images are flagged, or None for the default percentile.
+    labels: Whether the study's labels were visible when the rule was set.
+    reader, created: Who set the rule and when, or "" for the default.
     """
 
     source: str = "default"
@@ -41,7 +43,7 @@ class OperatingPoint:
 
     @property
     def words(self) -> str:
-        sight = "" if self.source == "default" else f", with the labels {'' if self.labels else 'not '}in sight"
+        sight = "" if self.source == "default" else f", with the labels {'' if self.labels else 'not '}visible"
         return f"{SOURCES[self.source]}{sight}"
 
     def flagged(self, scores: np.ndarray, percentiles: np.ndarray) -> np.ndarray:
@@ -54,28 +56,28 @@ COLUMNS = "source, threshold, labels, reader, created"
 
 
 def in_effect(store: Store, *runs: str) -> dict[str, OperatingPoint]:
-    """Returns {run: operating point}: the point that was chosen last for the run, else the default."""
+    """Returns the operating point that was last set for each run, else the default, {run: operating point}."""
     of_runs = "run IN (SELECT value FROM json_each(?)) GROUP BY run"
-    query = f"SELECT run, max(id), {COLUMNS} FROM operating_points WHERE {of_runs}"  # the row of the highest id
+    query = f"SELECT run, max(id), {COLUMNS} FROM operating_points WHERE {of_runs}"  # the row with max(id)
     last = {row["run"]: row for row in store.query(query, [json.dumps(runs)])}
     return {run: of_row(last.get(run)) for run in runs}
 
 
 def level_of(store: Store, run: str, point: OperatingPoint) -> float | None:
-    """Returns the score, inside the region of interest, above which a run flags images; None before it is scored."""
+    """Returns the score inside the region of interest above which a run flags images, or None without scores."""
     [row] = store.query("SELECT json_extract(summary, '$.threshold_roi') AS usual FROM runs WHERE id = ?", [run])
     usual: float | None = row["usual"]
     return usual if point.threshold is None else point.threshold
 
 
 def history(store: Store, run: str) -> list[OperatingPoint]:
-    """Lists all operating points that were chosen for a run, the last one first."""
+    """Lists all operating points that were set for a run, newest first."""
     rows = store.query(f"SELECT {COLUMNS} FROM operating_points WHERE run = ? ORDER BY id DESC", [run])
     return [of_row(row) for row in rows]
 
 
 def of_row(row: dict[str, Any] | None) -> OperatingPoint:
-    """Builds the operating point of a row with COLUMNS; the default for None."""
+    """Builds an operating point from a database row, or the default operating point from None."""
     if row is None:
         return USUAL
     return OperatingPoint(**{name: row[name] for name in COLUMNS.split(", ")} | {"labels": bool(row["labels"])})
@@ -84,15 +86,16 @@ def of_row(row: dict[str, Any] | None) -> OperatingPoint:
 def choose(
     store: Store, study: str, run: str, source: str, threshold: float | None, reader: str, labels: bool = False
 ) -> OperatingPoint:
-    """Sets a run's operating point, updates all flags, records the change in the audit trail, and returns the point.
+    """Sets a run's operating point, updates all flags and the audit trail; returns the operating point.
 
-    source: one of SOURCES; `default` resets the run and takes no threshold. Raises ValueError for another source, or if
-    the threshold is missing.
+    source: How the point was set, one of SOURCES. `default` resets the run and takes no threshold.
+
+    Raises ValueError for another source, or if the threshold is missing.
     """
     if source not in SOURCES:
-        raise ValueError(f"An operating point is one of {', '.join(SOURCES)}, not {source!r}.")
+        raise ValueError(f"The source of an operating point must be {', '.join(SOURCES)}, not {source!r}.")
     if (threshold is None) != (source == "default"):
-        raise ValueError("An operating point needs a score to flag above; a reset takes none.")
+        raise ValueError("An operating point needs a threshold; a reset to the default takes none.")
     point = OperatingPoint(source, None if threshold is None else float(threshold), labels, reader, now())
     with store.write() as db:
         before = in_effect(store, run)[run]
@@ -104,10 +107,7 @@ def choose(
 
 
 def flag(store: Store, run: str, point: OperatingPoint) -> None:
-    """Sets the flags of all readings of a run by an operating point.
-
-    `flagged_roi` depends on the score inside the region of interest.
-    """
+    """Updates the flags of a run's readings: `flagged` by the score, and `flagged_roi` by the score of the region."""
     name, sign, level = "percentile", ">=", FLAG_PERCENTILE
     if point.threshold is not None:
         name, sign, level = "score", ">", point.threshold

@@ -1,4 +1,4 @@
-"""The steps of a run, from the store to the engine: pretrain -> fit -> score -> evaluate."""
+"""Steps of a run that call the engine: pre-training, fit, scoring and evaluation."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ UNTRAINED = "untrained"
 
 
 def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, name: str | None = None) -> str:
-    """Creates a pre-training run of `config` (a PretrainConfig or its dictionary); returns its id.
+    """Creates a pre-training run with the configuration `config`; returns the run's id.
 
-    If the training pastes marked lesions, the run stores their ids. Raises ValueError if no lesion is marked then.
+    If the configuration pastes annotated lesions, their mask ids are stored. Raises ValueError if there are no such
+    masks.
     """
     checked = config if isinstance(config, PretrainConfig) else PretrainConfig.from_dict(config)
     OBJECTIVES.get(checked.objective)
@@ -47,13 +48,13 @@ def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, nam
 def create_untrained(
     store: Store, study: str, size: int, seed: int = 0, init: str = "random", arch: str = "resnet18"
 ) -> str:
-    """Creates a run of zero epochs, whose encoder keeps its initial weights, to fit detectors on it.
+    """Creates a run of zero epochs, whose encoder keeps its initial weights; returns the run's id.
 
-    Raises ValueError if the size or the encoder is not valid.
+    Raises ValueError if the size or the encoder is invalid.
     """
     PretrainConfig(size=size, encoder=EncoderConfig(arch=arch, init=init))
     config = {"size": size, "epochs": 0, "seed": seed, "encoder": {"arch": arch, "init": init, "seed": seed}}
-    method = {"random": UNTRAINED, "imagenet": "imagenet", "auto": "auto"}.get(init, "weights")  # of a file or a run
+    method = {"random": UNTRAINED, "imagenet": "imagenet", "auto": "auto"}.get(init, "weights")  # a file or a run
     return runs.create_run(store, study, "pretrain", method, config)
 
 
@@ -65,10 +66,11 @@ def create_fit(
     name: str | None = None,
     size: int = 0,
 ) -> str:
-    """Creates a fit of `detector` on the encoder of run `parent`; returns its id.
+    """Creates a run that fits a detector on the encoder of run `parent`; returns the new run's id.
 
-    config: a dictionary, a Config, or None for defaults. size: side of the detector's images in pixels; 0 for that of
-    the encoder (readings.size_of), or for a larger side if the encoder has the option `fit_closer` (sides.closer).
+    config: Configuration of the detector, or its dictionary, or None for the defaults.
+    size: Side length of the detector's images in pixels. 0 stands for the encoder's side length (readings.size_of), or
+        a larger one if the encoder has the option `fit_closer` (sides.closer).
     """
     kind = DETECTORS.get(detector).Config
     checked = config if isinstance(config, Config) else kind.from_dict(config or {})
@@ -80,7 +82,7 @@ def create_fit(
 
 
 class Timed:
-    """A context that sets a run's status to running, then done, stopped or failed, and adds up its seconds."""
+    """Context manager that sets a run's status (running, then done, stopped or failed) and adds up its seconds."""
 
     def __init__(self, store: Store, run_id: str, device: str):
         self.store, self.run_id, self.device = store, run_id, device
@@ -104,7 +106,7 @@ class Timed:
 def pretrain_run(
     store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> dict:
-    """Trains the encoder of a run, or resumes its training; returns the run. Raises Stopped if asked to stop."""
+    """Trains or resumes the encoder of a run; returns its row. Raises Stopped if `should_stop` returns True."""
     run = runs.get_run(store, run_id)
     torch_device = pick_device(device)
     folder = runs.run_folder(store, run_id)
@@ -134,7 +136,10 @@ def _save_untrained(run: dict, folder) -> None:
 def fit_run(
     store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> dict:
-    """Fits a run's detector on its encoder and the study's training normals; returns the run. May raise Stopped."""
+    """Fits a run's detector to the study's normal training images; returns the run's row.
+
+    Raises Stopped if `should_stop` returns True.
+    """
     run = runs.get_run(store, run_id)
     torch_device = pick_device(device)
     with Timed(store, run_id, str(torch_device)):
@@ -145,7 +150,7 @@ def fit_run(
 
 
 def save_fit(store: Store, run_id: str, fitted: Detector, images: int) -> None:
-    """Saves a fitted detector in its run's folder, with its remarks in the log. images: number of training images."""
+    """Saves a detector that was fitted to `images` training images in its run's folder, and logs its remarks."""
     folder = runs.run_folder(store, run_id)
     fitted.save(folder)
     weights.seal(folder)
@@ -159,9 +164,9 @@ def save_fit(store: Store, run_id: str, fitted: Detector, images: int) -> None:
 def make_weights(
     store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> None:
-    """Recreates the weights of a finished run that was imported without them; readings and figures are not changed.
+    """Recreates the weights of a finished run that was imported without them; readings and metrics are not changed.
 
-    Raises ValueError for a trained encoder, which would have to be trained again.
+    Raises ValueError for a trained encoder, which has to be trained again.
     """
     run, folder = runs.get_run(store, run_id), runs.run_folder(store, run_id)
     if run["status"] != "done" or weights.there(store, run_id):
@@ -176,13 +181,9 @@ def make_weights(
 
 
 def chain(
-    pretrain: str | None = None,
-    fits: Sequence[str] = (),
-    score: bool = True,
-    evaluate: bool = True,
-    **args,
+    pretrain: str | None = None, fits: Sequence[str] = (), score: bool = True, evaluate: bool = True, **args
 ) -> list[dict]:
-    """Lists steps for `jobs.submit`: train the encoder, then fit, score and evaluate each fit. args: for each step."""
+    """Lists job steps with arguments `args`: train run `pretrain`, then fit, score and evaluate the runs `fits`."""
     steps = [{"step": "pretrain", "run": pretrain, "args": args}] if pretrain else []
     for run in fits:
         names = ["fit"] + ["score"] * score + ["evaluate"] * (score and evaluate)
@@ -191,9 +192,10 @@ def chain(
 
 
 def begin(store: Store, study: str, config: dict, name: str | None, device: str) -> tuple[str, int]:
-    """Returns (run, queued job) of a training: the newest unfinished one with this configuration, or a new one.
+    """Resumes the newest unfinished pre-training run with this configuration, or creates a new run.
 
-    Repeating the same command, by torchrun or by hand, thus resumes from the last checkpoint.
+    Returns the run's id and the id of its queued job. Repeating the same command, by torchrun or by hand, thus
+    continues from the last checkpoint.
     """
     from core.engine.training import checkpoint
 
@@ -221,16 +223,16 @@ def weights_step(work: Work) -> None:
 
 
 def score_step(work: Work) -> None:
-    """Scores the cases, then computes the reading aids: steadiness and the nearest training images.
+    """Scores the cases, then computes two reading aids: steadiness and the nearest training images.
 
-    args: steady, true or false (default: by the study's size); aids, false to skip both aids: the nearest training
-    images are then computed on request.
+    The step's args are `steady`, whether steadiness is computed (by default only for a small study), and `aids`, False
+    to skip both reading aids; the nearest training images are then computed on request.
     """
     from core.studio.runs import certainty, explained
 
     args = (work.store, work.run, work.device, work.should_stop, work.report)
     score_run(*args)
-    score_new(*args)  # cases that were imported meanwhile, which the import leaves to this step
+    score_new(*args)  # cases that were imported during scoring
     if not work.args.get("aids", True):
         return
     explained.add_nearest(*args)
@@ -239,9 +241,9 @@ def score_step(work: Work) -> None:
 
 
 def evaluate_step(work: Work) -> None:
-    """Evaluates the run, with and without the region of interest, and the baseline, if test labels are known."""
+    """Evaluates the run and the baseline, with and without the region of interest, if test labels are known."""
     if not has_known_test(work.store, runs.get_run(work.store, work.run)["study"]):
-        work.report({"message": "No evaluation: the study has no labelled normal and abnormal test images"})
+        work.report({"message": "Not evaluated: the study has no labelled normal and abnormal test images"})
         return
     protocols = work.args.get("protocols", ["held-out"])
     for i, protocol in enumerate(protocols):

@@ -1,4 +1,4 @@
-"""Pooled features of a study's images, cached on disk: neighbours and maps need not encode scored images again."""
+"""Pooled features of a study's images, cached on disk, so that scored images need not be encoded again."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from core.engine.rows import Rows
 from core.studio.db.store import Store
 from core.studio.ingest.cache import erasures
 
-MOST = 10_000  # images per encoder, of which EfficientNet-lite0's features take 26 MB
-ENCODERS = 4  # the last ones are kept
-KEY = 16  # bytes of an image's digest
+MOST = 10_000  # images per encoder; their features take 26 MB for EfficientNet-lite0
+ENCODERS = 4  # number of encoders whose features are kept
+KEY = 16  # bytes in an image's digest
 
 
 @contextlib.contextmanager
 def kept(store: Store, study: str, only: Rows | None = None) -> Iterator[None]:
-    """Caches the pooled features of the study's images that are encoded inside the block.
+    """Context manager that caches the pooled features of a study's images that are encoded inside the `with` block.
 
-    only: uint8 (N, S, S, 3), the images whose features are cached; None for all images that are encoded.
+    only: Images uint8 (N, S, S, 3) whose features are cached, or None for all encoded images.
     """
-    from core.engine.backbones.embed import Features, digest, keeping  # here, as the page's process has no torch
+    from core.engine.backbones.embed import Features, digest, keeping  # imports torch, which the page lacks
 
     file, before = store.home.cache / study / "pooled.npz", erasures(store)
     images: Container[bytes] | None = None if only is None else {digest(only[i]) for i in range(min(len(only), MOST))}
@@ -36,14 +36,14 @@ def kept(store: Store, study: str, only: Rows | None = None) -> Iterator[None]:
     if not features.added:
         return
     with files.replacing(file) as draft:
-        meanwhile = _read(file)  # other jobs may have added some
+        meanwhile = _read(file)  # other jobs may have added features
         _write(draft, meanwhile | {e: meanwhile.get(e, {}) | rows for e, rows in features.kept.items()})
-    if erasures(store) != before:  # they may be of a patient who was erased meanwhile
+    if erasures(store) != before:  # a patient in the features may have been erased meanwhile
         file.unlink(missing_ok=True)
 
 
 def _read(file: Path) -> dict[str, dict[bytes, np.ndarray]]:
-    """Reads the features by encoder and image; {} if the file is missing or damaged."""
+    """Reads the features by encoder and image digest, {} if the file is missing or damaged."""
     try:
         with np.load(file) as stored:
             encoders = [name.removeprefix("of-") for name in stored.files if name.startswith("of-")]

@@ -1,21 +1,21 @@
-"""Which detector is shown first if several have scored a study."""
+"""Decides which detector is shown first if several detectors have scored a study."""
 
 from __future__ import annotations
 
 from core.studio.db import audit
 from core.studio.db.store import Store
 
-AT_ONCE = "blend"  # for a first look: no training
-USUAL = "blend-head"  # on an encoder that was trained
+AT_ONCE = "blend"  # for a first look, because it needs no training
+USUAL = "blend-head"  # for an encoder that was pre-trained on the study
 PREFERRED = (USUAL, AT_ONCE, "lesion-head")
 LEARNT = "learnt"
-ADOPTED = "adopted:{}"  # the setting that holds a study's adopted run
+ADOPTED = "adopted:{}"  # name of the setting with a study's adopted run
 
 
 def preference(method: str) -> int:
-    """Ranks a detector: its index in PREFERRED; all detectors not listed there have the next rank.
+    """Ranks a detector for display, 0 first: its index in PREFERRED, or the next rank for all other detectors.
 
-    A detector that has learnt from marks comes last, because it is only shown when somebody chooses it.
+    A detector that has learned from annotations comes last, because it is shown only if somebody chooses it.
     """
     if method == LEARNT:
         return len(PREFERRED) + 1

@@ -1,4 +1,4 @@
-"""Readings of a run: from the detector's maps to rows of the store, and back to arrays."""
+"""Readings of a run (the score, percentile, flag and heat map of each case), as rows of the store and as arrays."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from core.studio.db.store import Store, now
 from core.studio.runs import records as runs
 from core.studio.runs.operating import in_effect
 
-OUTLINE = "outline"  # key of a reading's extras: the level at which its heat map is outlined
-NOT_JUDGED = "not_judged"  # key of a reading's extras: the share of its image that is not judged
-SCORED = "scored:"  # prefix of a setting, before the study: when a score was last stored
-MOST_EXTRAS = 16  # largest number of values per image that are stored under one name in the extras
+OUTLINE = "outline"  # key in `extra`: level at which the heat map is outlined
+NOT_JUDGED = "not_judged"  # key in `extra`: fraction of the image that is not judged
+SCORED = "scored:"  # prefix of the setting with the time at which a study was last scored
+MOST_EXTRAS = 16  # largest number of values per image and name in `extra`
 
 
 def size_of(store: Store, run: dict) -> int:
-    """Returns the side of a run's images in pixels: its `size`, else its encoder's (for a fit `fit_size`, if set)."""
+    """Returns the side length in pixels of the images that a run uses.
+
+    The side length is the `size` in the run's configuration, else `fit_size` or `size` of its encoder.
+    """
     fit = run["kind"] == "fit"
     while "size" not in run["config"] and run["parent"]:
         run = runs.get_run(store, run["parent"])
@@ -30,25 +33,24 @@ def size_of(store: Store, run: dict) -> int:
 
 
 def pixel_scale(run: dict) -> PixelScale:
-    """Returns the scale of all heat maps of a run, from held-out normals, with the settings of its outlines.
+    """Returns the scale of all heat maps of a run, with the settings of its outlines.
 
-    It starts at the median pixel of normal images and is twice as wide as their range, so that a normal image never
-    reaches the upper half. If each image were scaled separately, every image would show red.
+    The scale comes from held-out normal images. It starts at their median pixel and is twice as wide as their range, so
+    that a normal image never reaches the upper half. If each map were scaled separately, every image would show red.
     """
     pixels = run["summary"].get("pixels")
     return PixelScale.of(pixels) if pixels else PixelScale(0.0, 1.0, 0.5)
 
 
 def outline_level(row: dict, scale: PixelScale) -> float:
-    """Returns the level at which a reading's heat map is outlined. row: its `outline` is None if all images have the
-    same level."""
+    """Returns the level at which a reading's heat map is outlined: the reading's own level, else the run's level."""
     return scale.threshold if row["outline"] is None else float(row["outline"])
 
 
 def pack_map(heat: np.ndarray) -> dict:
-    """Packs a heat map float32 (h, w) into the columns of a reading.
+    """Packs a heat map, float32 (h, w), into the columns of a reading.
 
-    These are map (zlib of little-endian uint16), map_h, map_w, map_lo, map_hi.
+    The columns are map (zlib of little-endian uint16), map_h, map_w, map_lo and map_hi.
     """
     codes, low, high = quantise(heat)
     data = zlib.compress(np.ascontiguousarray(codes, "<u2").tobytes(), 6)
@@ -56,13 +58,13 @@ def pack_map(heat: np.ndarray) -> dict:
 
 
 def unpack_map(reading: dict) -> np.ndarray:
-    """Unpacks the heat map of a reading's row -> float32 (h, w)."""
+    """Unpacks the heat map of a reading's row, float32 (h, w)."""
     codes = np.frombuffer(zlib.decompress(reading["map"]), "<u2").reshape(reading["map_h"], reading["map_w"])
     return dequantise(codes, reading["map_lo"], reading["map_hi"])
 
 
 def unpack_not_judged(reading: dict) -> np.ndarray:
-    """Unpacks the mask of the pixels of a reading's heat map that are not judged: bool (h, w)."""
+    """Unpacks the mask, bool (h, w), of the pixels of a reading's heat map that are not judged."""
     shape = reading["map_h"], reading["map_w"]
     if reading["not_judged"] is None:
         return np.zeros(shape, bool)
@@ -71,7 +73,7 @@ def unpack_not_judged(reading: dict) -> np.ndarray:
 
 
 def marks(store: Store) -> dict[str, str]:
-    """Returns {study: text}; the text changes if a run is added, changed or deleted, or a score is stored."""
+    """Returns {study: text}. The text changes whenever a run of the study is changed or a score is stored."""
     runs_by_study: dict[str, list] = {}
     for row in store.query("SELECT study, id, name, status, note, archived, binned FROM runs ORDER BY id"):
         runs_by_study.setdefault(row["study"], []).append(list(row.values()))
@@ -91,9 +93,11 @@ def reading_rows(
     extras: dict[str, np.ndarray],
     not_judged: np.ndarray | None = None,
 ) -> list[dict]:
-    """Builds a reading per case, flagged by the current operating point; scores, calibrations: by 'plain' and 'roi'.
+    """Builds one reading per case, flagged by the current operating point of the run.
 
-    not_judged: bool (N, h, w), where the maps are not judged; a reading stores it, and its share in `extra`.
+    scores, calibrations: Scores (N,) and calibrations under "plain" (whole image) and "roi" (region of interest).
+    extras: Additional values of each image by name, of which only small ones are stored.
+    not_judged: bool (N, h, w), pixels of the heat maps that are not judged, or None.
     """
     columns, point = {}, in_effect(store, run_id)[run_id]
     for kind, ending in (("plain", ""), ("roi", "_roi")):
@@ -105,7 +109,7 @@ def reading_rows(
     for i, case_id in enumerate(case_ids):  # packed before the database is locked, so that no other writer waits
         row = {"run": run_id, "case_id": int(case_id), "created": now(), **pack_map(maps[i])}
         row |= {name: (bool(v[i]) if v.dtype == bool else float(v[i])) for name, v in columns.items()}
-        # Per-image terms of the score; whole maps among them are already in `map`.
+        # Terms of the image's score. Larger values are maps, which are already in `map`.
         small = {name: v[i].tolist() for name, v in extras.items() if v[i].size <= MOST_EXTRAS}
         hidden = None if not_judged is None or not not_judged[i].any() else not_judged[i]
         row["not_judged"] = None if hidden is None else zlib.compress(np.packbits(hidden).tobytes())
@@ -115,7 +119,7 @@ def reading_rows(
 
 
 def write_readings(store: Store, rows: list[dict]) -> None:
-    """Stores readings, replacing those of the same run and case, and the study's time of the latest score."""
+    """Stores readings, replacing those of the same run and case, and the time of the study's latest score."""
     with store.write() as db:
         db.table("readings").insert_all(rows, pk=("run", "case_id"), replace=True)
         for run in {row["run"] for row in rows}:
@@ -138,14 +142,14 @@ def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> n
     }
     missing = [int(c) for c in case_ids if scores.get(int(c)) is None]
     if missing:
-        raise ValueError(f"{run_id} has no reading of {len(missing)} of the {len(case_ids)} cases: score it first")
+        raise ValueError(f"{run_id} has not scored {len(missing)} of the {len(case_ids)} cases: score the study first")
     return np.array([scores[int(c)] for c in case_ids])
 
 
 def stored_map(store: Store, run_id: str, case_id: int) -> dict:
-    """Reads a stored heat map (map, map_h, map_w, map_lo, map_hi, not_judged, created), with its outline level.
+    """Reads a stored heat map in packed columns (see `pack_map`), with `not_judged`, `created` and `outline`.
 
-    Raises ValueError if there is none.
+    Raises ValueError if the run has no heat map of the case.
     """
     query = (
         "SELECT map, map_h, map_w, map_lo, map_hi, not_judged, created, json_extract(extra, '$.outline') AS outline "
@@ -158,7 +162,7 @@ def stored_map(store: Store, run_id: str, case_id: int) -> dict:
 
 
 def read_maps(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
-    """Reads a run's heat maps of the cases, in their order: float32 (N, h, w)."""
+    """Reads a run's heat maps of the cases, in the order of `case_ids`, float32 (N, h, w)."""
     maps = []
     for case_id in case_ids:
         query = "SELECT map, map_h, map_w, map_lo, map_hi FROM readings WHERE run = ? AND case_id = ?"
@@ -167,7 +171,7 @@ def read_maps(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
 
 
 class StoredMaps:
-    """A run's heat maps float32 (N, h, w) of the cases, read on demand. case_ids: int (N,), at least one."""
+    """Heat maps of a run for N cases (at least one), float32 (N, h, w), which are read when they are indexed."""
 
     def __init__(self, store: Store, run_id: str, case_ids: np.ndarray) -> None:
         self._store, self._run, self._ids = store, run_id, case_ids

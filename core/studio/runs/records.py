@@ -1,4 +1,4 @@
-"""Runs: each is a training or a fit with its complete configuration, folder, metrics by step and log."""
+"""Runs: a run pre-trains an encoder or fits a detector, with its complete configuration, folder, metrics and log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EDITABLE = {
 
 @functools.cache
 def code_version() -> str:
-    """Returns the short commit of the code, with '+' if files differ from it, or '' outside a clone."""
+    """Returns the short hash of the code's commit, with '+' if files were changed, or '' outside a clone."""
     root = Path(__file__).resolve().parents[3]
     try:
         line = ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*"]
@@ -56,7 +56,7 @@ def version() -> str:
 
 @functools.cache
 def package_versions() -> dict[str, str]:
-    """Returns the versions of Python and of the numerical packages, on which results depend."""
+    """Returns the versions of Python and of the packages on which results depend."""
     versions = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -69,11 +69,11 @@ def package_versions() -> dict[str, str]:
 def create_run(
     store: Store, study: str, kind: str, method: str, config: dict, parent: str | None = None, name: str | None = None
 ) -> str:
-    """Creates a run (status 'new') and its folder; returns its id. `parent` is the encoder run of a fit."""
+    """Creates a run (status 'new') and its folder; returns its id. `parent` is the encoder run of a detector run."""
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         raise NotFound(f"unknown study {study!r}")
     if parent is not None and get_run(store, parent)["kind"] != "pretrain":
-        raise ValueError(f"{parent} is not an encoder's run; a fit needs a pretrain run as its parent")
+        raise ValueError(f"{parent} is not a pre-training run: choose one as the parent of a fit")
     run_id = f"{method}-{secrets.token_hex(4)}"
     folder = store.home.runs / run_id
     with store.write() as db:
@@ -98,11 +98,11 @@ def create_run(
 
 
 def get_run(store: Store, run_id: str) -> dict:
-    """Returns a run's row with its JSON columns parsed. Raises NotFound, which lists the latest runs, if unknown."""
+    """Returns a run's row with its JSON columns parsed. Raises NotFound for an unknown id."""
     row = store.one("SELECT * FROM runs WHERE id = ?", [run_id])
     if row is None:
         latest = [r["id"] for r in store.query("SELECT id FROM runs ORDER BY created DESC, rowid DESC LIMIT 8")]
-        raise NotFound(f"unknown run {run_id!r}; the latest are: {', '.join(latest) or 'none yet'}")
+        raise NotFound(f"unknown run {run_id!r}; the latest runs are: {', '.join(latest) or 'none yet'}")
     return parsed(row, *_JSON)
 
 
@@ -114,9 +114,9 @@ def exists(store: Store, run_id: str) -> bool:
 def list_runs(
     store: Store, study: str | None = None, kind: str | None = None, archived: bool | None = False
 ) -> list[dict]:
-    """Lists runs, oldest first, without those in the bin.
+    """Lists runs that are not in the bin, oldest first.
 
-    archived: True for archived runs only, False for other runs only, None for both.
+    archived: True for archived runs only, False for runs that are not archived, None for both.
     """
     where, params = ["1"], list[Any]()
     for column, value in (("study", study), ("kind", kind)):
@@ -132,7 +132,7 @@ def list_runs(
 
 
 def update_run(store: Store, run_id: str, **changes: Any) -> None:
-    """Changes columns of a run. Raises ValueError for a fixed column, or for the configuration after its start."""
+    """Changes columns of a run. Raises ValueError for a fixed column, or for the configuration of a started run."""
     unknown = set(changes) - _EDITABLE
     if unknown:
         raise ValueError(f"a run's {', '.join(sorted(unknown))} cannot be changed")
@@ -145,14 +145,14 @@ def update_run(store: Store, run_id: str, **changes: Any) -> None:
 
 
 def clone_run(store: Store, run_id: str, name: str | None = None, **changes: Any) -> str:
-    """Creates a new run with a run's configuration; returns its id. changes: new values of top-level keys."""
+    """Copies a run as a new run, with `changes` to its configuration's top-level keys; returns the new run's id."""
     run = get_run(store, run_id)
     config = {**run["config"], **changes}
     return create_run(store, run["study"], run["kind"], run["method"], config, run["parent"], name)
 
 
 def settings_of(config: dict[str, Any]) -> dict[str, Any]:
-    """Returns a run's configuration without the marks that it learns from, which the studio adds to it."""
+    """Returns a run's configuration without the readers' annotations that the studio adds to it."""
     return {key: value for key, value in config.items() if key != "marks"}
 
 
@@ -165,12 +165,12 @@ def dotted(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def marks_count(run: dict) -> int:
-    """Counts the masks that a run has learnt from; 0 for an imported run, for which the number is unknown."""
+    """Returns the number of masks that a run learned from; 0 for an imported run, where it is unknown."""
     return len((run["config"].get("marks") or {}).get("masks", []))
 
 
 def children(store: Store, run_id: str) -> list[str]:
-    """Lists the ids of the fits on an encoder's run."""
+    """Lists the ids of the detector runs that were fitted on the encoder of run `run_id`."""
     return [r["id"] for r in store.query("SELECT id FROM runs WHERE parent = ?", [run_id])]
 
 
@@ -180,21 +180,21 @@ def run_folder(store: Store, run_id: str) -> Path:
 
 
 def folder_bytes(store: Store, run_id: str) -> int:
-    """Computes the size of a run's folder in bytes, which deleting the run frees."""
+    """Computes the size of a run's folder in bytes."""
     return sum(f.stat().st_size for f in run_folder(store, run_id).rglob("*") if f.is_file())
 
 
 def delete_run(store: Store, run_id: str) -> int:
-    """Deletes a run with its metrics, readings and files; returns the freed bytes.
+    """Deletes a run with its metrics, readings and files; returns the number of freed bytes.
 
-    Raises ValueError if it is running or is the encoder of fits.
+    Raises ValueError if the run is running, or if detector runs were fitted on it.
     """
     run = get_run(store, run_id)
     if run["status"] == "running":
         raise ValueError(f"{run_id} is running: cancel it first")
     fits = children(store, run_id)
     if fits:
-        raise ValueError(f"{run_id} is the encoder of {', '.join(fits)}: delete those first, or archive it")
+        raise ValueError(f"{run_id} is the encoder of {', '.join(fits)}: delete them first, or archive it")
     freed = folder_bytes(store, run_id)
     store.execute("DELETE FROM runs WHERE id = ?", [run_id])
     shutil.rmtree(store.home.path / run["folder"], ignore_errors=True)

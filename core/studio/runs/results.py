@@ -1,4 +1,4 @@
-"""Results: rows of metrics of scored runs, and of a baseline that every method should exceed."""
+"""Results: rows of metrics of scored runs, and of a simple baseline that every detector should exceed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ BASELINE = "mean-colour"
 def evaluate_run(
     store: Store, run_id: str, roi: bool = True, protocol: str = "held-out", masks: str = "", **options
 ) -> dict:
-    """Computes a scored run's row of metrics and stores it in `evaluations`.
+    """Computes the row of metrics of a scored run and stores it in the table `evaluations`.
 
-    masks: the kind of lesion masks, see `truth_masks`; the row has it under `masks`. options: pixel_rule, seed,
-    bootstrap. Raises ValueError unless both normal and abnormal test images are labelled.
+    masks: Source of the lesion masks (see `truth_masks`).
+    options: Arguments of `metrics.evaluate.evaluate`: pixel_rule, seed and bootstrap.
+
+    Raises ValueError unless both normal and abnormal test images are labelled.
     """
     from core.engine.metrics.evaluate import evaluate
 
@@ -70,14 +72,14 @@ def evaluate_run(
 
 
 def pixels_of(run: dict, roi: bool = True) -> PixelScale | None:
-    """Returns the scale of a run's heat maps and outlines; None before it has scored its study."""
+    """Returns the scale of a run's heat maps and outlines, or None if the run has not scored its study."""
     calibration = run["summary"].get("calibration")
     return Calibration.from_dict(calibration["roi" if roi else "plain"]).pixels if calibration else None
 
 
 def _compared_on(arrays: StudyArrays, test: np.ndarray, truth: Truth) -> dict[str, Any]:
-    """Returns what identifies the test set of a row: the number of `cases`, the kind of `masks`, and `set`, a digest of
-    cases, labels and masks. Only rows with the same `set` may be ranked."""
+    """Describes a row's test set by {"cases": number of cases, "masks": source of the masks, "set": digest of cases,
+    labels and masks}. Only rows with the same `set` may be ranked."""
     cases = arrays.case_ids[test].tolist()
     facts = sorted(zip(cases, arrays.label[test].tolist(), (truth.masks.get(case, 0) for case in cases), strict=True))
     digest = hashlib.sha256(repr(facts).encode()).hexdigest()
@@ -87,7 +89,7 @@ def _compared_on(arrays: StudyArrays, test: np.ndarray, truth: Truth) -> dict[st
 def baseline_row(
     store: Store, study: str, size: int, roi: bool = True, protocol: str = "held-out", masks: str = "", **options
 ) -> dict:
-    """Evaluates the mean-colour baseline, which is fitted on the training normals, and stores its row.
+    """Evaluates the mean-colour baseline, which is fitted to the normal training images, and stores its row.
 
     The baseline has no heat maps and no localisation; `masks` only decides with which rows it is listed.
     """
@@ -117,7 +119,7 @@ def baseline_row(
 
 
 def evaluate_both(store: Store, run_id: str, protocol: str = "held-out", masks: str = "") -> list[dict]:
-    """Evaluates a run with and without the region of interest, in two threads, each row followed by the baseline's."""
+    """Evaluates a run with and without the region of interest; returns each row followed by the baseline's row."""
     run = runs.get_run(store, run_id)
 
     def rows(roi: bool) -> list[dict]:
@@ -129,7 +131,7 @@ def evaluate_both(store: Store, run_id: str, protocol: str = "held-out", masks: 
 
 
 def scored_fits(store: Store, study: str) -> list[str]:
-    """Lists the finished fits of a study that have readings, oldest first."""
+    """Lists the ids of a study's finished detector runs that have scored cases, oldest first."""
     rows = store.query(
         "SELECT id FROM runs WHERE study = ? AND kind = 'fit' AND status = 'done' AND binned IS NULL "
         "AND EXISTS (SELECT 1 FROM readings WHERE run = runs.id) ORDER BY created, id",
@@ -139,7 +141,7 @@ def scored_fits(store: Store, study: str) -> list[str]:
 
 
 def flagged_counts(store: Store, run_id: str) -> dict:
-    """Counts a scored run's test cases and how many of them are flagged: {"test", "flagged", "flagged_roi"}."""
+    """Counts the test cases that a run has scored, and those that it flagged: {"test", "flagged", "flagged_roi"}."""
     return store.first(
         "SELECT count(*) AS test, coalesce(sum(flagged), 0) AS flagged, coalesce(sum(flagged_roi), 0) AS flagged_roi "
         "FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test'",
@@ -148,17 +150,19 @@ def flagged_counts(store: Store, run_id: str) -> dict:
 
 
 def has_known_test(store: Store, study: str) -> bool:
-    """Returns whether a study has labelled normal and abnormal test cases, so that it can be evaluated."""
+    """Returns whether a study has labelled normal and abnormal test cases, as an evaluation requires."""
     labels = "SELECT count(DISTINCT label) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
     return store.first(labels, [study])["n"] == 2
 
 
 def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None = None, alpha: float = 0.05) -> dict:
-    """Computes the conformal threshold from held-out scores, and how many of the test normals it flags.
+    """Computes the conformal threshold from held-out scores, and how many of the normal test images it flags.
 
-    At most the share `alpha` of all normals exceeds it, with the strongest guarantee that the number of held-out scores
-    allows. patients: the patient of each score in `held`; if given, patients are counted instead of images. Returns
-    {"alpha", "threshold" or None, "guarantee", "caveat" or None, "held", "needed", "flagged", "normals"}.
+    At most the fraction `alpha` of all normal images exceeds the threshold, with the strongest guarantee that the
+    number of held-out scores allows. If `patients`, the patient of each held-out score, is given, patients are counted,
+    not images.
+
+    Returns {"alpha", "threshold" or None, "guarantee", "caveat" or None, "held", "needed", "flagged", "normals"}.
     """
     from core.engine.calibration.conformal import promised
 
@@ -173,19 +177,19 @@ def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None
 
 
 def known_test(arrays: StudyArrays, but: Collection[int] = ()) -> np.ndarray:
-    """Returns the test rows with a known label, except the cases `but`, such as cases that a run has learnt from.
+    """Returns the rows of test cases with a known label whose ids are not in `but`.
 
-    Raises ValueError unless both normal and abnormal cases are among them.
+    Raises ValueError unless both normal and abnormal cases remain.
     """
     test = arrays.index("test")
     test = test[(arrays.label[test] != "unknown") & ~np.isin(arrays.case_ids[test], list(but))]
     if len(set(arrays.label[test])) < 2:
-        raise ValueError("evaluation needs normal and abnormal test images; this study has not both")
+        raise ValueError("evaluation needs labelled normal and abnormal test images: import both")
     return test
 
 
 def keep_row(store: Store, study: str, run_id: str | None, row: dict) -> dict:
-    """Stores a row of results in place of one with the same run, detector, region of interest, protocol and masks."""
+    """Stores a row of metrics, in place of a row with equal run, detector, region, protocol and masks; returns it."""
     same = "study = ? AND run IS ? AND json_extract(\"row\", '$.roi') = ? AND json_extract(\"row\", '$.protocol') = ?"
     same += " AND json_extract(\"row\", '$.detector') = ? AND json_extract(\"row\", '$.masks') IS ?"
     with store.write() as db:
@@ -196,7 +200,7 @@ def keep_row(store: Store, study: str, run_id: str | None, row: dict) -> dict:
 
 
 def evaluations(store: Store, study: str, run_id: str | None = None) -> list[dict]:
-    """Lists the stored rows of results of a study, or of one of its runs, oldest first."""
+    """Lists the stored rows of metrics of a study, or of one of its runs, oldest first."""
     where, params = ("study = ? AND run = ?", [study, run_id]) if run_id else ("study = ?", [study])
     rows = store.query(f'SELECT "row" FROM evaluations WHERE {where} ORDER BY id', params)
     return [parsed(r, "row")["row"] for r in rows]

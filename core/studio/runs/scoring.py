@@ -1,8 +1,8 @@
-"""Computes the readings (scores and heat maps) of held-out and test cases, also of cases that were imported later, and
-the order in which readers should mark cases.
+"""Computes readings (scores and heat maps), and the order in which readers should annotate cases.
 
-A detector learns most from cases whose learnt map is uncertain, or whose most abnormal position is unlike all marks.
-Every fifth case is drawn at random, because an order by uncertainty never shows cases that are confidently wrong.
+Scores are computed for held-out and test cases, including cases imported later. A detector learns most from cases whose
+heat map is uncertain, or whose most abnormal position is unlike all annotated lesions. Every fifth case of the order is
+drawn at random, because an order by uncertainty never shows cases that are confidently wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 import numpy as np
-import scipy  # stats loads when it is first used: it takes a second
+import scipy  # scipy.stats takes a second to load, so it is loaded on first use
 from safetensors import SafetensorError
 
 from core.engine.calibration.outlines import learn_share, level_of, not_judged, peaks, seen_rows
@@ -41,17 +41,17 @@ from core.studio.runs.pooled import kept
 from core.studio.runs.preferred import LEARNT
 from core.studio.runs.readings import MOST_EXTRAS, OUTLINE, reading_rows, size_of, write_readings
 
-SEEN_SIDE = 32  # side of the grid that stores which positions normal images show
+SEEN_SIDE = 32  # side length of the grid that stores which positions normal images show
 CHUNK = 64  # images scored between two calls of should_stop
 
 Seen = tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 def load_detector(store: Store, run_id: str, device: str = "auto"):
-    """Loads a run's detector. Raises ValueError unless it is a finished fit, Damaged if its files were changed."""
+    """Loads a run's detector. Raises ValueError unless the run is a finished fit, Damaged if its files were changed."""
     run = runs.get_run(store, run_id)
     if run["kind"] != "fit" or run["status"] != "done":
-        raise ValueError(f"{run_id} is no finished fit (it is a {run['kind']}, {run['status']})")
+        raise ValueError(f"{run_id} is not a finished fit (kind {run['kind']}, status {run['status']})")
     weights.check(store, run_id)
     try:
         return DETECTORS.get(run["method"]).load(runs.run_folder(store, run_id), pick_device(device))
@@ -64,7 +64,8 @@ def score_run(
 ) -> dict:
     """Scores all held-out and test cases; returns {"cases", "seconds", "threshold", "threshold_roi"}.
 
-    Held-out normals come first: percentiles and flags depend on them alone. Raises ValueError if there are none.
+    Held-out normal images, on which percentiles and flags depend, are scored first. Raises ValueError if there are
+    none.
     """
     started = time.monotonic()
     keep_freed_memory()
@@ -82,7 +83,7 @@ def score_run(
         outline = _outline(detector, arrays, holdout, calibrations["roi"].pixels, should_stop)
         calibrations = {kind: calibration.outlined_by(**outline) for kind, calibration in calibrations.items()}
         pixels = calibrations["roi"].pixels
-        assert pixels is not None  # it was made of maps
+        assert pixels is not None  # because the calibration has heat maps
         drawn = {"pixels": pixels._asdict()}  # stored first, because Review shows heat maps from the first one on
         runs.update_run(store, run_id, summary={**run["summary"], **drawn})
         for start in range(0, len(holdout), CHUNK):
@@ -119,10 +120,9 @@ def score_run(
 def _outline(
     detector: Detector, arrays: StudyArrays, holdout: np.ndarray, scale: PixelScale | None, should_stop: Stop
 ) -> dict[str, Any]:
-    """Returns how a run's images are outlined: `places`, the positions that training normals show, and `share`, learnt
-    from lesions pasted into held-out normals, or `level`, if the detector itself has an outline level.
-    """
-    assert scale is not None  # it was made of maps
+    """Returns the arguments of `Calibration.outlined_by`: `places`, the positions that normal training images show, and
+    `level`, the detector's own outline level, or else `share`, fitted to lesions pasted into held-out normal images."""
+    assert scale is not None  # because the calibration has heat maps
     train = arrays.index("train")
     regions = Some(arrays.roi, train if len(train) else holdout)
     scale = scale._replace(seen=seen_rows(regions, SEEN_SIDE))
@@ -141,26 +141,26 @@ def _outline(
 
 
 def _arrays(store: Store, run: dict, report: Report = nothing) -> tuple[StudyArrays, np.ndarray, np.ndarray]:
-    """Returns a study's arrays, and the rows of its held-out normals and of its test cases."""
+    """Returns a study's image arrays, the rows of its held-out normal images, and the rows of its test cases."""
     arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
     holdout = arrays.index("holdout", label="normal")
     if not len(holdout):
         raise ValueError(
-            f"study {run['study']} has no held-out normals to set a threshold by: import more normal images"
+            f"study {run['study']} has no held-out normal images for the threshold: import more normal images"
         )
     return arrays, holdout, arrays.index("test")
 
 
 def _look_at(detector: Detector, arrays: StudyArrays, rows: np.ndarray) -> Seen:
-    """Runs `look` on these rows of the arrays."""
     images, roi = (np.array(rows_of(array, rows)) for array in (arrays.images, arrays.roi))
     return look(detector, images, roi)
 
 
 def look(detector: Detector, images: np.ndarray, roi: np.ndarray) -> Seen:
-    """Runs the detector on images uint8 (N, S, S, 3) with regions of interest roi (N, S, S).
+    """Runs a detector on images uint8 (N, S, S, 3) with regions of interest uint8 (N, S, S).
 
-    Returns maps (N, h, w), scores {"plain", "roi"}, each float64 (N,), and extras.
+    Returns heat maps (N, h, w), float64 scores (N,) {"plain": of the whole image, "roi": of the region}, and extra
+    outputs.
     """
     prediction = detector.predict(images, roi=roi)
     scores = {"plain": detector.image_score(prediction), "roi": detector.image_score(prediction, roi)}
@@ -169,7 +169,7 @@ def look(detector: Detector, images: np.ndarray, roi: np.ndarray) -> Seen:
 
 
 def _whole(detector: Detector, arrays: StudyArrays, index: np.ndarray, should_stop: Stop, file: IO[bytes]) -> Seen:
-    """Runs `look` on all rows `index`, with the maps in `file` and without the extras that are maps."""
+    """Runs `look` on the rows `index`; stores the heat maps in `file` and drops extra values that are maps."""
     scores, extras, shape = [], [], (0, 0)
     for start in range(0, len(index), CHUNK):
         _check(should_stop)
@@ -193,7 +193,7 @@ def _joined(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
 
 def _check(should_stop: Stop) -> None:
     if should_stop():
-        raise Stopped("scoring was stopped; it starts again from the held-out normals")
+        raise Stopped("scoring was stopped; it will start again with the held-out normal images")
 
 
 def _rows(
@@ -208,15 +208,12 @@ def _rows(
 
 
 def score_new(
-    store: Store,
-    run_id: str,
-    device: str = "auto",
-    should_stop: Stop = never,
-    report: Report = nothing,
+    store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> int:
-    """Scores the test cases without a reading of this run; returns their number. A new run scores all cases.
+    """Scores the test cases that have no reading of this run; returns their number.
 
-    If `should_stop` returns True, Stopped is raised and stored readings stay. Unreadable files are skipped and logged.
+    If the run has no scores yet, all cases are scored. If `should_stop` returns True, Stopped is raised and stored
+    readings are kept. Unreadable files are skipped and logged.
     """
     run = runs.get_run(store, run_id)
     calibration = run["summary"].get("calibration")
@@ -234,7 +231,7 @@ def score_new(
     size, done = size_of(store, run), 0
     for start in range(0, len(cases), CHUNK):
         if should_stop():
-            raise Stopped("scoring was stopped; what is read already stays")
+            raise Stopped("scoring was stopped; the scores that are stored are kept")
         report({"step": start, "steps": len(cases), "message": f"Scoring {start} of {len(cases)} new cases"})
         ids, prepared = [], []
         for case in cases[start : start + CHUNK]:
@@ -254,13 +251,15 @@ def score_new(
 
 
 CHANCE = 5  # every CHANCE-th case is drawn at random
-WORDS = {"unsure": "its outline is unsure", "novelty": "unlike what is marked", "chance": "drawn at random"}
+WORDS = {"unsure": "uncertain outline", "novelty": "unlike annotated lesions", "chance": "drawn at random"}
 
 
 def ordered(unsure: np.ndarray, novelty: np.ndarray, seed: int = 0) -> tuple[np.ndarray, list[str]]:
-    """Orders cases by how much would be learnt from them: returns their indices (N,), most first, and reasons of WORDS.
+    """Orders cases by how much a detector would learn from their annotation, most first.
 
-    unsure, novelty: (N,), larger is more. Their ranks are added, so that both have the same weight.
+    Returns the indices of the cases (N,), and for each position a reason, one of the texts of WORDS. The ranks of
+    `unsure` (N,), how uncertain each outline is, and of `novelty` (N,), how unlike the annotated lesions each case is,
+    are added.
     """
     count = len(unsure)
     ranks = np.stack([scipy.stats.rankdata(values) for values in (unsure, novelty)])
@@ -276,12 +275,12 @@ def ordered(unsure: np.ndarray, novelty: np.ndarray, seed: int = 0) -> tuple[np.
 
 
 def keep_order(store: Store, run: str) -> int:
-    """Stores a new order of a scored run's test cases by how much would be learnt from them; returns their number.
+    """Stores the order in which a scored run's test cases should be annotated (see `ordered`); returns their number.
 
-    Cases that the run has learnt from are not included. The number is 0 if the run has not learnt from marks.
+    Cases that the run has learned from are skipped. Returns 0 if the run has not learned from annotations.
     """
     if runs.get_run(store, run)["method"] != LEARNT:
-        return 0  # without reading its large readings
+        return 0  # returned early, so that its large readings are not read
     rows = store.query(
         "SELECT r.case_id AS id, json_extract(r.extra, '$.unsure') AS unsure, json_extract(r.extra, '$.novelty') AS "
         "novelty FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test' ORDER BY c.id",

@@ -1,10 +1,10 @@
-"""Score images with an exported model: `python screen.py IMAGES --out FOLDER`. Needs the packages in requirements.txt.
+"""Scores images with an exported model: `python screen.py IMAGES --out FOLDER`. Needs the packages in requirements.txt.
 
 An exported folder contains this file, the model (model.onnx), its card (card.json) and the studio's code that reads and
-prepares images (core/). No home, no database and no torch is needed. It writes FOLDER/scores.csv, a line per image (per
-frame, if a file has several), and FOLDER/maps/, a grey heat map per image, in which 0 and 255 are the ends of the scale
-in the card. Files that are in scores.csv are skipped, so that a stopped run can be continued. With --watch the folder
-of images is checked for new files repeatedly.
+prepares images (core/). Neither a home, a database nor torch is needed. The script writes FOLDER/scores.csv, with one
+row per image (per frame, if a file has several), and FOLDER/maps/, with one grey heat map per image, in which 0 and 255
+are the ends of the scale in the card. Files that scores.csv already lists are skipped, so that a stopped run can be
+continued. With --watch, the folder of images is checked for new files repeatedly.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ FOREVER = sys.maxsize
 
 
 class BadModel(ValueError):
-    """Raised if the model or the folder to score is missing, or the model is unreadable or changed."""
+    """Error for a missing, unreadable or changed model, or for a missing folder of images."""
 
 
 def digest_of(file: Path) -> str:
-    """Computes the SHA-256 of a file, in hexadecimal."""
+    """Computes the SHA-256 of a file in hexadecimal."""
     digest = hashlib.sha256()
     with file.open("rb") as content:
         for block in iter(lambda: content.read(1 << 20), b""):
@@ -56,44 +56,45 @@ def digest_of(file: Path) -> str:
 
 
 def read_card(folder: Path) -> dict[str, Any]:
-    """Reads the card of the model in `folder` and checks its files. Raises BadModel if one is missing or changed."""
+    """Reads the card of an exported model and checks its files. Raises BadModel if a file is missing or was changed."""
     try:
         card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
         digests = dict(card["digests"])
     except (OSError, ValueError, KeyError, TypeError):
-        raise BadModel(f"{folder} is no exported model: it holds no card.json that can be read") from None
+        raise BadModel(f"{folder} is not an exported model: it contains no readable card.json") from None
     for name, digest in digests.items():
         file = folder / name
         if folder.resolve() not in file.resolve().parents:
-            raise BadModel(f"card.json names a file outside of its folder: {name}")
+            raise BadModel(f"card.json lists a file outside its folder: {name}")
         if not file.is_file():
-            raise BadModel(f"{name} is missing in {folder}: copy the folder again")
+            raise BadModel(f"{name} is missing from {folder}: copy the folder again")
         if digest_of(file) != digest:
-            raise BadModel(f"{name} in {folder} is not the file that card.json was written with: copy the folder again")
+            raise BadModel(f"{name} in {folder} was changed after the export: copy the folder again")
     return card
 
 
 def printed(file: Path | str) -> str:
-    """Converts a path to text that is safe in a table: bytes that are not UTF-8 become `\\xff`."""
+    """Converts a path to text that is safe in a table: bytes that are not UTF-8 become escapes such as `\\xff`."""
     return os.fsencode(file).decode("utf-8", "backslashreplace")
 
 
 class Screen:
-    """An exported model, ready to score images without the studio.
+    """Exported model that scores images without the studio.
 
     Args:
-        folder: A folder that `Studio.export_run` or `launch.py export` wrote. The copy of this class in such a folder
+        folder: Folder that `Studio.export_run` or `launch.py export` wrote. The copy of this class in such a folder
             (`screen.py`) uses its own folder by default.
-        threads: Number of processor threads; 0 for all.
+        threads: Number of processor threads, or 0 for all.
 
     Attributes:
-        card: The contents of card.json: `detector`, `encoder`, `size`, `thresholds`, `operating_point`,
-            `calibration` (scores of held-out normals), `pixels` (the range of heat maps), `figures` (of the
-            evaluation), `counts` (of the study's images), `version`, `licence` and more.
-        size: Side in pixels to which images are resized.
+        card: Contents of card.json: `detector`, `encoder`, `size`, `thresholds`, `operating_point`, `calibration`
+            (scores of the held-out normal images), `pixels` (range of the heat maps), `figures` (metrics of the
+            evaluation), `counts` (numbers of the study's images), `version`, `licence` and more.
+        size: Side length in pixels to which images are resized.
 
     Raises:
-        BadModel: A ValueError, if the folder holds no model, or a file that card.json lists is missing or changed.
+        BadModel: (a ValueError) If the folder does not contain a model, or if a file that card.json lists is missing or
+            was changed.
 
     Example:
         >>> from pmsacl_studio import Screen, draw_case
@@ -114,44 +115,44 @@ class Screen:
         try:
             providers = ["CPUExecutionProvider"]
             self.session = onnxruntime.InferenceSession(str(self.folder / "model.onnx"), options, providers=providers)
-        except Exception as error:  # onnxruntime's own kinds have no common base
+        except Exception as error:  # the errors of onnxruntime have no common base class
             raise BadModel(f"model.onnx cannot be read by onnxruntime: {str(error).splitlines()[0][:200]}") from None
         takes = [tensor.name for tensor in self.session.get_inputs()]
         gives = [tensor.name for tensor in self.session.get_outputs()]
         if takes != INPUTS or gives != OUTPUTS:
-            raise BadModel(
-                f"model.onnx is of another program: it takes {', '.join(takes)} and gives {', '.join(gives)}"
-            )
+            raise BadModel(f"model.onnx is not a studio export: inputs {', '.join(takes)}; outputs {', '.join(gives)}")
         calibration = self.card["calibration"] or {}
         self.known = {kind: np.array(of["scores"]) for kind, of in calibration.items()}
         pixels = self.card.get("pixels") or {}
         self.low, self.high = pixels.get("lo"), pixels.get("hi")
         self.seen = pixels.get("seen")
-        self.scales = self.card.get("scales") or {}  # of the study's scanners
-        chosen = (self.card.get("operating_point") or {}).get("threshold")  # None: the usual percentile
+        self.scales = self.card.get("scales") or {}  # windows of the study's scanners
+        chosen = (self.card.get("operating_point") or {}).get("threshold")  # None: the default
         self.levels = {k: v if chosen is None else chosen for k, v in self.card.get("thresholds", {}).items()}
 
     def score(self, images: np.ndarray | Sequence[np.ndarray]) -> list[dict[str, Any]]:
-        """Scores one image or many.
+        """Scores one or more images.
 
         Args:
-            images: uint8 (H, W, 3), each of any size; grey images have three equal channels.
+            images: One image, uint8 `(H, W, 3)`, or a sequence of images of any size. Grey images have three equal
+                channels.
 
         Returns:
-            A dictionary for each image: `score`, `threshold` (the score above which images are flagged), `percentile`
-            (of the held-out normals) and `flagged` (0 or 1), of the whole image and, with `_roi` after the name, inside
-            the region of interest; `heat`, the heat map float32 (h, w), larger is more abnormal; `peak`, the map's
-            largest value inside the region of interest. Thresholds, percentiles and flags are absent from a model that
-            was exported before it had scored its study.
+            A dictionary per image. `score`, `threshold` (score above which the image is flagged), `percentile`
+            (percentage of held-out normal images with a lower score) and `flagged` (0 or 1) refer to the whole image;
+            `score_roi`, `threshold_roi`, `percentile_roi` and `flagged_roi` refer to its region of interest. `heat` is
+            the heat map, float32 `(h, w)`, in which larger values are more abnormal, and `peak` its largest value
+            inside the region of interest. Thresholds, percentiles and flags are missing if the model was exported
+            before it had scored its study.
 
         Raises:
-            ValueError: For other arrays.
+            ValueError: If an image is not an array of this type and shape.
         """
         image_list = [images] if isinstance(images, np.ndarray) and images.ndim == 3 else list(images)
         for image in image_list:
             if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
                 kind = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
-                raise ValueError(f"images are arrays uint8 (H, W, 3), one or many, not {kind}; `files` scores files")
+                raise ValueError(f"images must be arrays uint8 (H, W, 3), not {kind}; use `files` to score files")
         if not image_list:
             return []
         pairs = [prepare(image, self.size) for image in image_list]
@@ -171,7 +172,7 @@ class Screen:
         return rows
 
     def _peak(self, heat: np.ndarray, roi: np.ndarray) -> float:
-        """Returns the largest value of a map inside the region of interest, at positions that normal images show."""
+        """Returns the maximum of a heat map in the region of interest, where normal images show content."""
         cells = cv2.resize(roi.astype(np.float32), heat.shape[::-1], interpolation=cv2.INTER_AREA) >= 0.5
         cells = cells if cells.any() else np.ones(heat.shape, bool)
         if self.seen:
@@ -180,9 +181,10 @@ class Screen:
         return float(np.where(cells, heat, -np.inf).max()) if cells.any() else float(heat.min())
 
     def grey(self, heat: np.ndarray) -> np.ndarray:
-        """Draws a heat map (h, w) in grey, uint8 (h, w), from 0 (usual) to 255 (abnormal).
+        """Converts a heat map (h, w) to grey levels, uint8 (h, w), from 0 (normal) to 255 (abnormal).
 
-        The scale is in the card under `pixels`; without it a map is drawn from its smallest to its largest value.
+        The ends of the scale come from `pixels` in the card. Without them, they are the smallest and largest value of
+        the map.
         """
         low, high = (heat.min(), heat.max()) if self.low is None else (self.low, self.high)
         return (np.clip((heat - low) / max(high - low, 1e-12), 0, 1) * 255).round().astype(np.uint8)
@@ -190,7 +192,7 @@ class Screen:
     def frames(self, file: Path) -> Iterator[np.ndarray]:
         """Yields the frames of an image file, uint8 (H, W, 3), windowed like the study's images from the same scanner.
 
-        Most files have one frame. Raises Unreadable, a ValueError, if the file is not an image.
+        Most files have one frame. Raises Unreadable (a ValueError) if the file is not an image.
         """
         head = decode.probe(file)
         header = dicom.header(file) if head.format == "DICOM" else None
@@ -204,12 +206,12 @@ class Screen:
         """Scores image files.
 
         Args:
-            files: A file or a folder, or several; a folder stands for the images in it and in its subfolders.
+            files: One or more files or folders. The images in a folder and all its subfolders are scored.
 
         Returns:
-            A dictionary for each frame: the result of `score`, `file`, `frame` (from 0), `frames` (number in the file),
-            `shape` (height and width in the file) and `sha256` of the file. A file that cannot be read has only `file`,
-            `frames` (1) and `error`.
+            A dictionary per frame: the result of `score` with `file`, `frame` (number of the frame, from 0), `frames`
+            (number of frames in the file), `shape` (height and width in pixels) and `sha256` of the file. The
+            dictionary of a file that cannot be read only has `file`, `frames` (1) and `error`.
         """
         paths = [files] if isinstance(files, (str, os.PathLike)) else files
         rows: list[dict[str, Any]] = []
@@ -241,7 +243,7 @@ class Screen:
 
 
 def packed(row: dict[str, Any]) -> dict[str, Any]:
-    """Packs a row's heat map into bytes: `map` (zlib of little-endian uint16), map_h, map_w, map_lo, map_hi."""
+    """Replaces a result's heat map by its compressed values (`map`: zlib of little-endian uint16), size and range."""
     heat = row.pop("heat", None)
     row.pop("shape", None)
     row.pop("frames", None)
@@ -252,7 +254,7 @@ def packed(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-_screen: Screen | None = None  # of a process of several
+_screen: Screen | None = None  # the model of this worker process
 
 
 def _open(folder: str, threads: int) -> None:
@@ -277,9 +279,9 @@ def _work(files: list[str], maps: str | None, root: str) -> list[dict[str, Any]]
 
 
 def found_in(source: Path) -> Iterator[Path]:
-    """Yields the images of a folder and its subfolders, ordered by name, or `source` itself if it is a file.
+    """Yields the images in a folder and its subfolders, sorted by name, or `source` itself if it is a file.
 
-    A file without a suffix, or with a number as its suffix, is an image if it begins like a DICOM file.
+    A file without a suffix, or with a number as its suffix, counts as an image if its content begins like a DICOM file.
     """
     if source.is_file():
         yield source
@@ -293,7 +295,7 @@ def found_in(source: Path) -> Iterator[Path]:
 
 
 def _settled(file: Path, sizes: dict[Path, int]) -> bool:
-    """Returns whether a file has kept its size since the last check, so that it is no longer being written."""
+    """Returns whether a file has kept its size since the last check, because a growing file is still being written."""
     before, sizes[file] = sizes.get(file, -1), file.stat().st_size
     return before == sizes[file]
 
@@ -309,12 +311,16 @@ def screen_folder(
     watch: float = 0,
     rounds: int = FOREVER,
 ) -> dict[str, Any]:
-    """Scores the images of `source` and writes to `out`; returns {"images", "failed", "flagged", "seconds"}.
+    """Scores the images in `source` and writes the results to `out`; returns {"images", "failed", "flagged",
+    "seconds"}.
 
-    watch: seconds between two checks of the folder; 0 to check once. rounds: largest number of checks. Raises BadModel.
+    watch: Seconds between two checks of the folder for new images, or 0 to check once.
+    rounds: Maximum number of checks.
+
+    Raises BadModel if `source` is missing or the model cannot be used.
     """
     if not source.exists():
-        raise BadModel(f"there is no {source}")
+        raise BadModel(f"{source} does not exist")
     read_card(model)
     out.mkdir(parents=True, exist_ok=True)
     table = out / "scores.csv"
@@ -370,13 +376,13 @@ def _batches(
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("source", type=Path, help="an image, or a folder of images")
-    parser.add_argument("--out", type=Path, required=True, help="where scores.csv and maps/ go")
-    parser.add_argument("--model", type=Path, default=HERE, help="the exported folder (default: that of this script)")
+    parser.add_argument("source", type=Path, help="an image or a folder of images")
+    parser.add_argument("--out", type=Path, required=True, help="folder for scores.csv and maps/")
+    parser.add_argument("--model", type=Path, default=HERE, help="exported folder (default: this script's folder)")
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=0, help="of each process; 0: all")
+    parser.add_argument("--threads", type=int, default=0, help="threads of each process; 0 for all")
     parser.add_argument("--no-maps", action="store_true")
-    parser.add_argument("--watch", type=float, default=0, metavar="SECONDS", help="look again every so often")
+    parser.add_argument("--watch", type=float, default=0, metavar="SECONDS", help="time between two checks")
     args = parser.parse_args(argv)
     try:
         counts = screen_folder(

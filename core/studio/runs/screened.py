@@ -1,7 +1,7 @@
-"""Runs an exported model on many images, in this process or on many machines through Ray, and imports the scores.
+"""Scores many images with an exported model, in this process or on many machines through Ray, and imports the scores.
 
-Ray distributes batches to workers that each have loaded the model, and repeats a batch if its worker is lost. Both
-ways write the Parquet that `take_in` reads.
+Ray distributes batches to workers that have each loaded the model, and repeats a batch if its worker is lost. Both
+variants write Parquet files that `take_in` reads.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def files_of(source: Path) -> list[str]:
     """Lists the images in a folder, or the paths in a Parquet file's first column. Raises Refused for anything else."""
     if source.suffix != ".parquet":
         if not source.exists():
-            raise Refused(f"there is no {source}")
+            raise Refused(f"{source} does not exist")
         return [str(file) for file in screen.found_in(source)]
     import pyarrow.parquet as parquet
 
     try:
         return [str(path) for path in parquet.read_table(source).column(0).to_pylist()]
     except (OSError, ValueError) as error:
-        raise Refused(f"{source} is no Parquet list of paths: {error}") from None
+        raise Refused(f"{source} is not a Parquet list of paths: {error}") from None
 
 
 def detector_digest(folder: Path) -> str:
@@ -56,7 +56,7 @@ def detector_digest(folder: Path) -> str:
 
 
 def schema(model: Path) -> Any:
-    """Returns the schema of the written Parquet, with the digest of the model's weights."""
+    """Returns the schema of the Parquet files, with the digest of the model's weights in its metadata."""
     import pyarrow
 
     fields = [(name, pyarrow.type_for_alias(kind)) for name, kind in COLUMNS.items()]
@@ -64,7 +64,7 @@ def schema(model: Path) -> Any:
 
 
 class Scorer:
-    """A worker that loads the model once, then scores batches of paths.
+    """Worker that loads the model once and then scores batches of image paths.
 
     Each batch is written to one file, named by the batch's number, so that repeating a batch adds no rows.
     """
@@ -74,7 +74,7 @@ class Scorer:
         self.schema = schema(Path(model))
 
     def __call__(self, row: dict[str, Any]) -> dict[str, int]:
-        """Scores the batch {"batch", "files"} and writes its file; returns {"images", "failed", "worker"}."""
+        """Scores the batch {"batch": number, "files"} and writes its file; returns {"images", "failed", "worker"}."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -87,13 +87,14 @@ class Scorer:
 
 
 def part_of(out: Path, number: int) -> Path:
-    """Returns the path of a batch's file."""
+    """Returns the path of the file of batch `number`."""
     return out / f"part-{number:08d}.parquet"
 
 
 def _todo(model: Path, source: Path, out: Path) -> list[dict[str, Any]]:
-    """Lists the batches {"batch", "files"} whose files are not in `out` yet. Raises Refused if `out` has files of other
-    images or of another model.
+    """Lists the batches {"batch": number, "files"} whose files are missing in `out`.
+
+    Raises Refused if `out` contains files of other images or of another model.
     """
     import pyarrow.parquet as parquet
 
@@ -111,7 +112,7 @@ def _todo(model: Path, source: Path, out: Path) -> list[dict[str, Any]]:
         made_by = (table.schema_arrow.metadata or {}).get(b"pmsacl.detector")
         names = list(dict.fromkeys(table.read(["file"]).column(0).to_pylist()))
         if made_by != expected or names != list(map(screen.printed, batch)):
-            raise Refused(f"{target} was made of other images or by another model: give another --out")
+            raise Refused(f"{target} contains other images or another model's scores: choose another --out")
     return todo
 
 
@@ -121,24 +122,26 @@ def _counted(rows: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def screen_here(model: Path, source: Path, out: Path) -> dict[str, int]:
-    """Scores images as `screen_on_ray` does, but in this process."""
+    """Scores the images of `source` into `out` as `screen_on_ray` does, but in this process."""
     todo = _todo(model, source, out)
     scorer = Scorer(str(model), str(out)) if todo else None
     return _counted([scorer(row) for row in todo] if scorer else [])
 
 
 def screen_on_ray(model: Path, source: Path, out: Path, address: str, workers: int = 2) -> dict[str, int]:
-    """Scores the images of `source`, a folder or a Parquet list of paths valid on all machines, into `out`/*.parquet.
+    """Scores images through Ray and writes the results to `out`/*.parquet; returns {"images", "failed", "workers"}.
 
-    address: a running cluster ("auto", "ray://HOST:PORT"), or "local" to start one on this machine. Batches that are
-    in `out` already are skipped. Returns {"images", "failed", "workers"}. Raises Refused if Ray is not installed, or
-    if `out` has scores of another model or of other images.
+    source: Folder, or Parquet list of image paths, that is valid on all machines.
+    address: Address of a running cluster ("auto" or "ray://HOST:PORT"), or "local" to start a cluster on this machine.
+
+    Batches that are already in `out` are skipped. Raises Refused if Ray is not installed, or if `out` contains scores
+    of another model or of other images.
     """
     try:
         import ray
         import ray.data
     except ImportError:
-        raise Refused("this needs Ray: pip install 'pmsacl-studio[ray]'") from None
+        raise Refused("Ray is not installed: run pip install 'pmsacl-studio[ray]'") from None
     model, out = model.resolve(), out.resolve()
     todo = _todo(model, source, out)
     if not todo:
@@ -161,13 +164,13 @@ def screen_on_ray(model: Path, source: Path, out: Path, address: str, workers: i
             ray.shutdown()
 
 
-# Import of scores that were made elsewhere.
+# Import of scores that were computed elsewhere.
 
 MOST_BYTES = 256 << 20  # largest uncompressed size of a row group, in which `screen` writes 16 rows
 
 
 class Scored(foreign_runs.Lenient):
-    """A row of the Parquet that is imported as a reading."""
+    """Row of a Parquet file that is imported as a reading."""
 
     sha256: Sha256
     frame: Count
@@ -182,23 +185,23 @@ class Scored(foreign_runs.Lenient):
 
 
 def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
-    """Imports readings of a run from the Parquet that `screen --parquet` or `screen --ray` wrote; no image is decoded.
+    """Imports readings of a run from Parquet files that `screen --parquet` or `screen --ray` wrote.
 
-    Rows are matched with test cases by file hash and frame; rows without a case are skipped and counted as unknown. The
-    run must have thresholds from a scoring. Returns {"taken", "unknown", "failed"}. Raises Refused, and stores nothing,
-    if a table lacks columns, was made by another model, or has values that no reading can have.
+    Rows are matched with test cases by file hash and frame. Rows without a matching case are skipped and counted as
+    unknown. Returns {"taken", "unknown", "failed"}. Raises Refused, and stores nothing, if the run has no thresholds,
+    or if a file lacks columns, was made by another model, or has invalid values.
     """
     run = runs.get_run(store, run_id)
     calibration = run["summary"].get("calibration")
     if not calibration:
-        raise Refused(f"{run_id} has no thresholds yet: score it once, or import it with those that it had")
+        raise Refused(f"{run_id} has no thresholds yet: score its study first, or import the run with its thresholds")
     calibrations = {kind: Calibration.from_dict(values) for kind, values in calibration.items()}
     cases: dict[tuple[str, int], list[int]] = {}
     for case in store.query("SELECT id, sha256, frame FROM cases WHERE study = ? AND split = 'test'", [run["study"]]):
         cases.setdefault((case["sha256"], case["frame"]), []).append(case["id"])
     files = sorted(source.rglob("*.parquet")) if source.is_dir() else [source]
     if not files or not files[0].exists():
-        raise Refused(f"{source} holds no Parquet file")
+        raise Refused(f"{source} contains no Parquet file")
     made_by = weights.digest(runs.run_folder(store, run_id))
     for file in files:  # all rows are checked before the first one is stored
         for row in _rows(file, made_by, run_id):
@@ -220,20 +223,20 @@ def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
 
 
 def _rows(file: Path, made_by: str, run_id: str) -> Iterator[dict[str, Any] | None]:
-    """Yields the checked rows of a table; None for an image that could not be read."""
+    """Yields the checked rows of a Parquet file, and None for each image that could not be read."""
     import pyarrow.parquet as parquet
 
-    with refusing(f"{file.name} is no Parquet file of `screen`: it", Refused):
+    with refusing(f"{file.name} is not a Parquet file of `screen`: it", Refused):
         table = parquet.ParquetFile(file)
         types = {field.name: str(field.type) for field in table.schema_arrow}
         wrong = sorted(name for name in Scored.model_fields if types.get(name) != COLUMNS[name])
         if wrong:
-            raise Refused(f"{file} lacks {', '.join(wrong)}, or holds it as another type: `screen` did not write it")
+            raise Refused(f"{file} was not written by `screen`: missing or of another type: {', '.join(wrong)}")
         if (table.schema_arrow.metadata or {}).get(b"pmsacl.detector") != made_by.encode():
-            raise Refused(f"{file} was scored by another model than {run_id}")
+            raise Refused(f"{file} was not scored by the model {run_id}")
         for group in range(table.num_row_groups):
             if table.metadata.row_group(group).total_byte_size > MOST_BYTES:
-                raise Refused(f"{file} unpacks to more than `screen` writes at once")
+                raise Refused(f"{file} was not written by `screen`: a row group is larger than {MOST_BYTES} bytes")
             for batch in table.iter_batches(BATCH, [group], [*Scored.model_fields]):
                 for row in batch.to_pylist():
                     yield None if row["score"] is None else Scored.model_validate(row).model_dump()

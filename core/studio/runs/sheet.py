@@ -1,4 +1,4 @@
-"""A sheet of the cases with the best and the worst Dice: lesion mask, heat map, the run's outline and percentile."""
+"""Contact sheet of the cases with the best and the worst Dice: lesion mask, heat map, outline and percentile."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ TRUTH, FOUND = "#4dd0a8", "#ffb454"
 
 @dataclass
 class Shown:
-    """A case of the sheet: image uint8 (S, S, 3); truth and found, the run's outline, bool (S, S); heat float32 (S, S);
-    percentile 0 to 100; hidden bool (S, S), where the map is not judged.
+    """Case on the contact sheet, with its percentile (0 to 100).
+
+    The image is uint8 (S, S, 3), where S is the side length of the run's images. The lesion mask `truth`, the run's
+    outline `found`, and the pixels that are not judged (`hidden`) are bool (S, S). The heat map `heat` is float32 (S,
+    S).
     """
 
     name: str
@@ -41,10 +44,10 @@ class Shown:
 
 
 def cases_by_dice(store: Store, run_id: str, roi: bool = True, masks: str = "") -> tuple[list[Shown], str]:
-    """Lists the test cases with a lesion mask, best Dice first, with the run's outlines; also describes the masks.
+    """Returns the test cases with a lesion mask, best Dice first, and a description of the masks in words.
 
-    masks: the kind, see `truth_masks`. Cases that the run has learnt from are skipped.
-    Raises ValueError if no case is left.
+    Cases that the run has learned from are skipped. Raises ValueError if no case remains. For `masks`, see
+    `truth_masks`.
     """
     run = runs.get_run(store, run_id)
     ground_truth = truth_masks(store, run["study"], masks)
@@ -52,7 +55,7 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True, masks: str = "") 
     rows = arrays.index("test")
     rows = rows[arrays.has_mask[rows].astype(bool) & unseen(store, run_id, arrays.case_ids[rows])]
     if not len(rows):
-        raise ValueError(f"study {run['study']} has no test case with a lesion mask")
+        raise ValueError(f"study {run['study']} has no unseen test case with a lesion mask")
     size = arrays.images.shape[1]
     cells, scale = read_maps(store, run_id, arrays.case_ids[rows]), pixel_scale(run)
     maps, levels = upsample(cells, size), level_of(peaks(cells, np.asarray(rows_of(arrays.roi, rows)), scale), scale)
@@ -75,8 +78,10 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True, masks: str = "") 
 def draw_sheet(
     store: Store, run_id: str, out: Path, best: int = 12, worst: int = 12, roi: bool = True, masks: str = ""
 ) -> dict:
-    """Draws the best and worst cases by Dice to `out` (PNG, JPEG, SVG, PDF). Returns "out", "cases" (their number),
-    "against" (the masks, in words), and the Dice of the "best" and "worst". masks: see `truth_masks`."""
+    """Draws the best and worst cases by Dice to the file `out` (PNG, JPEG, SVG or PDF).
+
+    Returns {"out", "cases": their number, "against": the masks in words, "best", "worst": lists of Dice values}.
+    """
     cases, against = cases_by_dice(store, run_id, roi, masks)
     best = min(best, len(cases))
     worst = min(worst, len(cases) - best)

@@ -1,6 +1,6 @@
-"""The side of the images that detectors on pretrained features use for a study.
+"""Side length to which a study's images are resized for detectors on pretrained features.
 
-It depends only on the number and the sizes of the images, and never on their content.
+It depends only on the number and the sizes of the images, never on their content.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import numpy as np
 
 from core.studio.db.store import Store
 
-ARCH = "efficientnet-lite0"  # its ImageNet weights are installed; others may be slower, or accept a single side only
-SIZE, STEP, MOST = 224, 32, 384  # side at which its weights were trained, step of larger sides, and the largest side
-CLOSEST = 512  # largest side for small marked lesions; decoders learn from crops of such images
-USUAL = 0.05  # diameter of a lesion, as a share of the short side, that is clearly visible at SIZE
-PIXELS = 500 * SIZE**2  # pixels of all images together that two cores process within a minute
+ARCH = "efficientnet-lite0"  # the network whose ImageNet weights are installed
+SIZE, STEP, MOST = 224, 32, 384  # side length at which ARCH was trained, step and maximum of larger sides
+CLOSEST = 512  # largest side length for small annotated lesions; decoders learn from crops of such images
+USUAL = 0.05  # diameter of a clearly visible lesion at SIZE, as a fraction of the short side
+PIXELS = 500 * SIZE**2  # number of pixels in all images that two cores process within a minute
 
 
 def side_for(store: Store, study: str) -> int:
-    """Chooses the image side in pixels for detectors on a study: SIZE, or more for few and large images.
+    """Returns the side length in pixels to which a study's images are resized: SIZE, or more for few and large images.
 
-    A larger side shows small lesions. It is limited by the median short side of the study's images, by MOST, and by
-    PIXELS for all images together.
+    A larger side length shows small lesions. It is limited by the median short side of the study's images, by MOST, and
+    by PIXELS for all images together.
     """
     shorts = _shorts(store, study)
     if not shorts:
@@ -30,15 +30,15 @@ def side_for(store: Store, study: str) -> int:
 
 
 def _shorts(store: Store, study: str) -> list[int]:
-    """Returns the short sides of a study's images in pixels, ascending."""
+    """Returns the short sides of a study's images in pixels, in ascending order."""
     rows = store.query("SELECT min(width, height) AS s FROM cases WHERE study = ? ORDER BY s", [study])
     return [row["s"] or SIZE for row in rows]
 
 
 def closer(store: Store, study: str, config: dict) -> int:
-    """Chooses the image side for detectors on an encoder whose configuration has the option `fit_closer`.
+    """Returns the side length in pixels of images for a detector, or 0 for the side length of its encoder.
 
-    Returns 0 for the encoder's side.
+    If the encoder's configuration has the option `fit_closer`, this is the result of `side_for` if that is larger.
     """
     usual = config.get("fit_size") or config.get("size", 0)
     arch = config.get("encoder", {}).get("arch")
@@ -47,10 +47,10 @@ def closer(store: Store, study: str, config: dict) -> int:
 
 
 def side_for_marks(store: Store, study: str, diameters: np.ndarray, side: int) -> int:
-    """Chooses the image side in pixels for learning from marked lesions: a multiple of STEP from `side` to CLOSEST.
+    """Returns the side length in pixels for learning from annotated lesions: a multiple of STEP from `side` to CLOSEST.
 
-    At that side the median lesion has a diameter of at least SIZE * USUAL pixels, unless this needs a larger side than
-    the median short side of the images. diameters: (L,), of lesions, as fractions of the image's short side.
+    The median lesion then has a diameter of at least SIZE * USUAL pixels, unless this needs a larger side than the
+    median short side of the images. `diameters` (L,) are the lesions' diameters as fractions of the image's short side.
     """
     shorts = _shorts(store, study)
     if not len(diameters) or not shorts:

@@ -1,4 +1,4 @@
-"""The engine's pre-training of a run's encoder on its study, and its fit of a run's detector on that encoder."""
+"""Calls the engine to pre-train a run's encoder on its study, and to fit a run's detector on that encoder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def train_encoder(
 ) -> tuple[PretrainResult, int]:
     """Pre-trains a run's encoder on its study's normal images; returns the result and the number of images.
 
-    If several processes train together, the first prepares the images and the others wait for it.
+    If several processes train together, the first process prepares the images and the others wait.
     """
     from core.engine.training.pretrain import pretrain
     from core.engine.training.pretraining import Data
@@ -42,7 +42,7 @@ def train_encoder(
     arrays = processes.first_before_others(lambda: load_arrays(store, run["study"], config.size, loading(report)))
     train, holdout = arrays.index("train"), arrays.index("holdout", label="normal")
     if not len(train):
-        raise ValueError(f"study {run['study']} has no normal images to train on")
+        raise ValueError(f"study {run['study']} has no normal training images: import some")
     pool = processes.first_before_others(lambda: pool_of(store, config, loading(report)))
     marked = marks.donors_of(store, run, config.size)
     result = pretrain(
@@ -61,10 +61,10 @@ def fit_detector(
     store: Store, run: dict, device: torch.device, should_stop: Stop = never, report: Report = nothing,
     first: str | None = None,
 ) -> tuple[Detector, int]:  # fmt: skip
-    """Fits a run's detector; returns it and the number of training images. Checkpoints are in the run's folder.
+    """Fits a run's detector; returns the detector and the number of training images.
 
-    first: a run that learnt from the same marks without fine-tuning, from which the fit continues. Raises ValueError if
-    the encoder is not trained.
+    Checkpoints are saved in the run's folder. If `first` is the id of a run that learned from the same annotations
+    without fine-tuning, the fit continues from that run. Raises ValueError if the encoder is not trained.
     """
     from core.engine.backbones.encoder import load_encoder
     from core.engine.tensors import keep_freed_memory
@@ -96,7 +96,7 @@ def fit_detector(
 
 
 def _folder_of(store: Store, setting: str, value: Any) -> Any:
-    """Returns `value`, or the folder of the run that it names in the setting `base_run` or `local_encoder`."""
+    """Returns the folder of the run whose id is `value`, for settings that name a run, else `value`."""
     if setting == "base_run" and value:
         weights.check(store, value)
         return str(runs.run_folder(store, value))
@@ -104,5 +104,5 @@ def _folder_of(store: Store, setting: str, value: Any) -> Any:
         return value
     run = runs.get_run(store, value)
     if run["kind"] != "pretrain" or run["status"] not in ("done", "collapsed"):
-        raise ValueError(f"{setting} takes a trained encoder's run; {value} is a {run['kind']}, {run['status']}")
+        raise ValueError(f"{setting} must be a finished pre-training run, not {value} ({run['kind']}, {run['status']})")
     return str(runs.run_folder(store, value))

@@ -1,6 +1,5 @@
-"""The files that a training or a fit writes into its run's folder: weights, sealed when they are written and checked
-before use, saved encoders by epoch, and the allowed names of initial weights.
-"""
+"""Files that a pre-training run or a fit writes into its folder: weights, which are sealed when they are written and
+checked before use, saved encoders by epoch, and the allowed names of initial weights."""
 
 from __future__ import annotations
 
@@ -17,27 +16,27 @@ from core.studio.runs import records as runs
 
 KINDS = ("*.safetensors", "*.npz", "*.npy", "*.json")
 NAMES = ("random", "imagenet", "auto")  # initial weights other than files
-KEYS = ("init", "local_encoder")  # options of initial weights, at any depth of a configuration
-FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(safetensors|pth|pt|npz)")  # name of a file on the list
-LEFT_OUT = ("partial", "epochs")  # folders of a run that scoring does not need
-STATE = ("checkpoint", "process.json")  # prefixes of files of running work, which change all the time
+KEYS = ("init", "local_encoder")  # options for initial weights, at any depth of a configuration
+FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(safetensors|pth|pt|npz)")  # file name of initial weights
+LEFT_OUT = ("partial", "epochs")  # folders of a run that are not needed for scoring
+STATE = ("checkpoint", "process.json")  # prefixes of files that change while a run is running
 
 
 def files(folder: Path) -> list[Path]:
-    """Lists a folder's weights and the files that describe them, at any depth, without the state of running work."""
+    """Lists a folder's weights and the files that describe them, at any depth, without temporary files of a job."""
     paths = (file for kind in KINDS for file in folder.rglob(kind))
     return sorted(f for f in paths if not f.name.startswith((*STATE, ".")))
 
 
 def there(store: Store, run_id: str) -> bool:
-    """Returns whether a run's files are in this home; a bundle need not contain them."""
+    """Returns whether a run's weights are in this home; an imported bundle may lack them."""
     return bool(files(runs.run_folder(store, run_id)))
 
 
 def digest(folder: Path) -> str:
-    """Computes the SHA-256 over the digests of a fitted run's weights, the same in its folder and after an export.
+    """Computes the SHA-256 over the digests of a detector's weights; returns "" without weights.
 
-    It is "" without weights.
+    The digest is the same in the run's folder and in an exported folder.
     """
     weights = [
         f for f in files(folder) if f.suffix == ".safetensors" and not {*f.relative_to(folder).parts} & {*LEFT_OUT}
@@ -46,13 +45,13 @@ def digest(folder: Path) -> str:
 
 
 def seal(folder: Path) -> None:
-    """Seals the files that a finished step has written."""
+    """Stores hashes of a finished step's files, with which later changes are detected."""
     for file in files(folder):
         seals.seal(file)
 
 
 def problems(folder: Path, full: bool = False) -> list[str]:
-    """Lists the problems of a run's files. Files of versions before 0.2 have no seals and are not checked."""
+    """Lists the problems of a run's files. Files from versions before 0.2 have no hashes and are not checked."""
     return seals.problems(_sealed(folder), full)
 
 
@@ -61,26 +60,28 @@ def _sealed(folder: Path) -> list[Path]:
 
 
 def check(store: Store, run_id: str) -> None:
-    """Raises Damaged if the run's files were changed or are missing. Encoders saved at each epoch are only checked when
-    they are loaded."""
+    """Raises Damaged if the run's weights are missing or were changed.
+
+    Encoders that were saved at each epoch are checked only when they are loaded.
+    """
     folder = runs.run_folder(store, run_id)
     if not there(store, run_id):
         run = runs.get_run(store, run_id)
-        raise seals.Damaged(f"“{run['name']}” came without its weights: repeat that run in Training, or train another")
+        raise seals.Damaged(f"“{run['name']}” was imported without weights: repeat it in Training or choose another")
     damages = seals.problems((f for f in _sealed(folder) if "epochs" not in f.relative_to(folder).parts), full=True)
     if damages:
         raise seals.Damaged(sentence(runs.get_run(store, run_id), damages[0]))
 
 
 def sentence(run: Row, problem: str) -> str:
-    """Returns a sentence on the damage of a run's files and what to do."""
+    """Returns a sentence that describes the damage to a run's files and says what to do."""
     subject = "the encoder" if run["kind"] == "pretrain" else "the detector"
-    return f"{subject} {run['id']} is damaged ({problem}): repeat that run, or bring its files back from a backup"
+    return f"{subject} {run['id']} is damaged ({problem}): repeat the run, or restore its files from a backup"
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The encoder that a run saved at an epoch."""
+    """Encoder that a run saved at an epoch."""
 
     epoch: int
     folder: Path
@@ -97,17 +98,17 @@ def _digest(file: Path, changed: int) -> str:
 
 
 def encoder_run(store: Store, run_id: str) -> dict:
-    """Returns the run if it is a pre-training, else the pre-training of its encoder. Raises ValueError without one."""
+    """Returns the pre-training run on which a run is based, or the run itself. Raises ValueError if there is none."""
     run = runs.get_run(store, run_id)
     if run["kind"] == "pretrain":
         return run
     if run["parent"] is None:
-        raise ValueError(f"run {run_id} was fitted on no encoder of this home: choose a pre-training run")
+        raise ValueError(f"run {run_id} has no encoder in this home: choose a pre-training run")
     return runs.get_run(store, run["parent"])
 
 
 def snapshots(store: Store, run: dict) -> list[Snapshot]:
-    """Lists the saved encoders of a pre-training run by epoch; epoch 0 is untrained. Empty before one is saved."""
+    """Lists the saved encoders of a pre-training run by epoch; epoch 0 is the untrained encoder."""
     folder = store.home.path / run["folder"]
     snapshots_listed = [
         Snapshot(int(file.parent.name), file.parent)

@@ -1,4 +1,4 @@
-"""A dry run of a training in a separate process: a few real steps show its time, its memory, and whether it fits.
+"""Dry run of pre-training in a separate process: measures the time and memory of a few real training steps.
 
 python -m core.studio.training.dryrun --home DIR < {"study": ..., "config": {...}, "device": "auto"}
 """
@@ -19,39 +19,43 @@ if TYPE_CHECKING:
 
 SECONDS, MOST = 6.0, 6  # limits of the timed steps: their total time and their number
 LIMIT = 300  # seconds for the whole dry run
-# Bytes that a dry run of ResNet-18 at 32 pixels in batches of 2 took on a CPU, most of them libraries.
+# Memory in bytes of a dry run of ResNet-18 on a CPU, at 32 pixels in batches of 2; libraries take most of it.
 LEAST = 1150 * 2**20
 
 
 def least_memory(config: PretrainConfig) -> int:
-    """Computes the least memory of a dry run in bytes: LEAST, and a batch's views as float32 with their gradient."""
+    """Returns the minimum memory of a dry run in bytes: LEAST, plus a batch's views as float32 with their gradients."""
     views = config.batch * (config.k + 1) * 2
     return LEAST + views * 3 * config.size**2 * 4 * 2
 
 
 def dry_run(home: Path, study: str, config: dict) -> dict:
-    """Runs `measure` in a separate process, unless memory is too small for it, and returns its result.
+    """Runs `measure` in a separate process and returns its result, or a message if the memory is too small for this.
 
-    Returns {"fits", "seconds_step", "seconds_epoch", "seconds_total", "steps", "per_epoch", "images", "memory", "free",
-    "device", "timed": number of timed steps, "message"}, with memory and free in bytes of the training's device. If it
-    does not fit, most of these are missing. Raises ValueError, with the reason, if the dry run failed.
+    Returns:
+        "fits" and "message"; seconds per step ("seconds_step"), per epoch ("seconds_epoch") and in total
+        ("seconds_total"); "steps", "per_epoch" (steps per epoch), "images" and "timed" (number of timed steps); used
+        and available bytes ("memory", "free") on "device". If the training run does not fit, most keys are missing.
+
+    Raises:
+        ValueError: If the dry run failed.
     """
     from core.engine.objectives.config import PretrainConfig
 
     free, least = free_host_memory(), least_memory(PretrainConfig.from_dict(config))
     if free < least:
-        text = f"Not tried: it needs {least / 2**30:.1f} GB of memory or more, and {free / 2**30:.1f} GB are free."
-        return {"fits": False, "free": free, "message": f"{text} Wait until other jobs end, or take a smaller batch."}
+        text = f"Not tried: it needs at least {least / 2**30:.1f} GB of memory, but {free / 2**30:.1f} GB are free."
+        return {"fits": False, "free": free, "message": f"{text} Wait until other jobs end, or use a smaller batch."}
     root = Path(__file__).resolve().parents[3]
     command = [sys.executable, "-m", "core.studio.training.dryrun", "--home", str(home)]
     request = json.dumps({"study": study, "config": config, "device": "auto"})
     try:
         done = subprocess.run(command, input=request, capture_output=True, text=True, cwd=root, timeout=LIMIT)
     except subprocess.TimeoutExpired:
-        raise ValueError(f"a few steps took longer than {LIMIT} s; take smaller images or a smaller batch") from None
+        raise ValueError(f"a few steps took longer than {LIMIT} s; use smaller images or a smaller batch") from None
     line = done.stdout.strip().splitlines()[-1:]
     if done.returncode < 0:
-        return {"fits": False, "message": "It does not fit: the machine ran out of memory. Take a smaller batch."}
+        return {"fits": False, "message": "It does not fit: the machine ran out of memory. Use a smaller batch."}
     if done.returncode or not line:
         raise ValueError(f"the dry run ended unexpectedly: {(done.stderr.strip().splitlines() or ['no output'])[-1]}")
     result = json.loads(line[0])
@@ -61,7 +65,7 @@ def dry_run(home: Path, study: str, config: dict) -> dict:
 
 
 def measure(home: Path, study: str, config: dict, device: str) -> dict:
-    """Measures the time and memory of centring and a few training steps on a study; returns what `dry_run` does."""
+    """Measures the time and memory of centring and a few training steps, and returns the result of `dry_run`."""
     import torch
 
     from core.engine.objectives.config import PretrainConfig
@@ -94,14 +98,14 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
             times.append(time.perf_counter() - start)
     except (torch.OutOfMemoryError, MemoryError):
         return {"fits": False, "free": free, "message": "It does not fit: the device ran out of memory in the first "
-                "steps. Take a smaller batch or smaller images."}  # fmt: skip
-    counted = times[1:] or times  # the first one also warms up
+                "steps. Use a smaller batch or smaller images."}  # fmt: skip
+    counted = times[1:] or times  # the first step is slower, because caches and kernels are not ready
     step = sum(counted) / len(counted)
     cuda, threads = torch_device.type == "cuda", torch.get_num_threads()
     memory = most_memory(torch_device)
     total = centring * (trainer.epochs // chosen.reestimate_every) if chosen.centres == "re-estimated" else centring
     measures = {
-        "fits": memory < free + (0 if cuda else memory),
+        "fits": not cuda or memory < free,  # on a CPU the steps have just been taken in the memory that there is
         "seconds_step": step,
         "seconds_epoch": step * trainer.per_epoch,
         "seconds_total": step * trainer.steps + total,
@@ -113,7 +117,7 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
         "device": torch.cuda.get_device_name(torch_device) if cuda else f"CPU, {threads} thread{'s' * (threads != 1)}",
         "timed": len(times),
     }
-    return {**measures, "message": "It fits." if measures["fits"] else "It may not fit: take a smaller batch."}
+    return {**measures, "message": "It fits." if measures["fits"] else "It may not fit: use a smaller batch."}
 
 
 def free_memory(device) -> int:

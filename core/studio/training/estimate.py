@@ -1,7 +1,7 @@
-"""The remaining time of a job: the usual work of each step at the measured speed of this machine.
+"""Estimates of the remaining time of jobs, from the usual duration of each step and the speed of this machine.
 
-The usual work is in seconds on two idle processor cores, measured on the demo study; once a step has been timed here,
-only its proportions matter.
+Usual durations are in seconds on two idle processor cores, measured on the demo study. Once steps have been timed on
+this machine, only the ratios of usual durations matter.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from core.studio.jobs import times
 from core.studio.runs import records as runs
 from core.studio.runs.sides import SIZE, side_for
 
-SEEN = 0.03  # share of a step after which the estimate uses the step's speed instead of the usual work
+SEEN = 0.03  # fraction of a step after which the estimate uses the step's own speed
 TIMED = 2.0  # seconds; shorter steps are not used to measure the machine's speed
-_FIT = {"lesion-head": 150.0, "igd": 60.0, "padim": 6.0}  # seconds of a fit with the quick presets; others read images
+_FIT = {"lesion-head": 150.0, "igd": 60.0, "padim": 6.0}  # seconds of a fit with the quick presets
 _IMAGE = 0.0105  # seconds to read an image of SIZE x SIZE pixels and to fit or score it
 
 
 def usual(store: Store, step: str, run: dict | None, args: dict) -> float:
-    """Estimates the seconds that a step usually takes on two idle cores. run: the run's row, or the `study`, `method`
-    and `config` of a future run; None for a step without a run."""
+    """Returns the seconds that a step usually takes on two idle cores.
+
+    run: Row of the run, or `study`, `method` and `config` of a future run, or None for a step without a run.
+    """
     return 10.0 if run is None else _WORK.get(step, lambda *_: 10.0)(store, run, args)
 
 
@@ -66,14 +68,14 @@ _WORK: dict[str, Callable[[Store, dict, dict], float]] = {
 
 
 class Estimate:
-    """Estimates the remaining seconds of jobs. The machine's speed is read once per object."""
+    """Estimates the remaining seconds of jobs. Each instance reads the machine's speed once."""
 
     def __init__(self, store: Store):
         self.store = store
         self.slower = self._slower()
 
     def _slower(self) -> float:
-        """Returns this machine's recent time relative to the usual work; 1 if no step was timed."""
+        """Returns the factor by which recent steps took longer than usual, or 1 if no step was timed."""
         took = expected = 0.0
         for row in times.finished(self.store):
             if row["seconds"] < TIMED:
@@ -91,7 +93,7 @@ class Estimate:
         return usual(self.store, step["step"], run, step.get("args") or {})
 
     def steps(self, job: dict) -> list[float]:
-        """Estimates the remaining seconds of each step of a job; 0 for finished steps. job: a result of `get_job`."""
+        """Returns the remaining seconds of each step of a job, with 0 for finished steps. job: Result of `get_job`."""
         remaining = [self.slower * self._usual(step) for step in job["chain"]]
         at = job["position"]
         remaining[:at] = [0.0] * at
@@ -105,7 +107,7 @@ class Estimate:
 
 
 def first_look(store: Store, study: str) -> float:
-    """Estimates the seconds of a first look at a study: the fit on its training images and the scoring."""
+    """Returns the estimated seconds of a first look at a study, for fitting on its training images and scoring."""
     counted = store.query("SELECT split, count(*) AS n FROM cases WHERE study = ? GROUP BY split", [study])
     images = sum(row["n"] for row in counted)
     tests = sum(row["n"] for row in counted if row["split"] == "test")

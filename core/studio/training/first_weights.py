@@ -1,7 +1,7 @@
-"""The list of initial weights from which trainings on the page may start; administrators add files to it.
+"""The list of initial weights from which training runs on the page may start. Administrators add files to the list.
 
-If a file is added with the name of its backbone, trainings from it use this backbone. For paths that are not on the
-list, readers always get the same error, so that they learn nothing about the machine's disk.
+If a file is added with the name of its backbone, training runs that start from the file use this backbone. For paths
+that are not on the list, readers always get the same error, so that they learn nothing about the machine's disk.
 """
 
 from __future__ import annotations
@@ -21,46 +21,47 @@ from core.studio.runs.weights import FILE, KEYS, NAMES
 
 
 def folder_of(store: Store) -> Path:
-    """Returns the folder of the weights on the list."""
+    """Returns the folder of the weights files on the list."""
     return store.home.path / "weights"
 
 
 def listed(store: Store) -> list[str]:
-    """Lists NAMES, then the added files by name."""
+    """Returns the names on the list: NAMES, then the names of the added files."""
     return [*NAMES, *sorted(file.name for file in folder_of(store).glob("*") if FILE.fullmatch(file.name))]
 
 
 def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") -> dict[str, str]:
     """Copies a weights file into the home and adds it to the list; returns {name, arch, licence, sha256}.
 
-    arch: the backbone, which the file must fit; "" leaves it to each training. Raises ValueError if the file's name is
-    invalid or on the list, or the file unreadable or of another network, and BadConfig for an unknown backbone.
+    arch: Backbone that the weights must fit, or "" if each training run chooses its own backbone. Raises ValueError if
+    the file's name is invalid or on the list, or if the weights are unreadable or do not fit, and BadConfig if the
+    backbone is unknown.
     """
     from core.engine.backbones import weights
     from core.engine.backbones.encoder import build_encoder
 
     if not FILE.fullmatch(file.name):
         raise ValueError(
-            f"{file.name}: weights are .pth, .pt, .safetensors or .npz files named in letters, digits, . _ and -"
+            f"{file.name}: weights files end in .pth, .pt, .safetensors or .npz; names have letters, digits, . _ and -"
         )
     if arch:
         build_encoder(EncoderConfig(arch=arch, init=str(file)))
     else:
         weights.from_path(file)
     folder_of(store).mkdir(mode=0o700, exist_ok=True)
-    with replacing(folder_of(store) / file.name) as own:
+    with replacing(folder_of(store) / file.name) as copied:
         if file.name in listed(store):
-            raise ValueError(f"{file.name} is on the list already: give the file another name")
-        shutil.copyfile(file, own)
-        noted = {"arch": arch, "licence": licence, "sha256": file_sha256(own)}
-        note_of(own).write_text(json.dumps(noted))
+            raise ValueError(f"{file.name} is already on the list: give the file another name")
+        shutil.copyfile(file, copied)
+        noted = {"arch": arch, "licence": licence, "sha256": file_sha256(copied)}
+        note_of(copied).write_text(json.dumps(noted))
     with store.write():
         audit.record(store, by, "weights", after=file.name)
     return {"name": file.name, **noted}
 
 
 def noted(store: Store, name: str) -> dict[str, str]:
-    """Returns {arch, licence, sha256} of a file on the list, {} if they were not stored with it."""
+    """Returns {arch, licence, sha256} of a file on the list, or {} if the file was added without them."""
     try:
         notes: dict[str, str] = json.loads(note_of(folder_of(store) / name).read_text())
     except (OSError, ValueError):
@@ -69,10 +70,10 @@ def noted(store: Store, name: str) -> dict[str, str]:
 
 
 def chosen(store: Store, init: str, arch: str | None) -> dict[str, str]:
-    """Returns {init, arch} of an encoder, with init resolved to a path, for a user who may read any file.
+    """Returns the settings {init, arch} of an encoder for a user who may read any file, with init resolved to a path.
 
-    init: a name on the list, an encoder's run, or any path. The result has no arch if none is given and the file was
-    added without its backbone.
+    init: Name on the list, id of an encoder's run, or path.
+    The result has no arch if `arch` is None and the file was added without its backbone.
     """
     chosen_init: dict[str, str] = settled(store, {"init": init, **({"arch": arch} if arch else {})}, Within(None))
     return chosen_init
@@ -84,7 +85,7 @@ def archs(store: Store) -> dict[str, str]:
 
 
 def remove(store: Store, name: str, by: str) -> None:
-    """Removes a file from the list; runs that used it are kept. Raises ValueError if it is not on the list."""
+    """Removes a file from the list; runs that used it are kept. Raises ValueError if no file was added by this name."""
     if name in NAMES or name not in listed(store):
         raise ValueError(f"{name!r} was not added; choose from: {', '.join(listed(store)[len(NAMES) :]) or 'none'}")
     file = folder_of(store) / name
@@ -95,11 +96,11 @@ def remove(store: Store, name: str, by: str) -> None:
 
 
 def settled(store: Store, config: Any, files: Within | None) -> Any:
-    """Returns `config` with names on the list and ids of encoders' runs replaced by their paths.
+    """Returns `config` with names on the list, and ids of encoders' runs, replaced by their paths.
 
-    If `config` names no backbone, the backbone that a file was added with is filled in. files: further allowed files,
-    for administrators; None for readers, who can only use the list and runs. Raises BadConfig for any other value, and
-    for a backbone that differs from the file's.
+    If `config` names no backbone, the backbone with which the file was added is filled in.
+    files: Further files that are allowed (for administrators), or None if only the list and runs are (for readers).
+    Raises BadConfig if other weights are given, or if the backbone differs from the file's.
     """
     if isinstance(config, dict):
         init = config.get("init")
@@ -131,6 +132,6 @@ def _path(store: Store, value: str, files: Within | None) -> str:
     if files is not None and "\0" not in value and files.holds(Path(value).expanduser().absolute()):
         return value
     raise BadConfig(
-        f"an encoder starts from {', '.join(listed(store))} or the id of an encoder's run: "
-        "an administrator adds a weights file by `weights add FILE`, or names one of a folder that may be imported from"
+        f"an encoder starts from {', '.join(listed(store))} or the id of an encoder's run; an administrator can add a "
+        "weights file with `weights add FILE`, or use a file in a folder that may be imported from"
     )

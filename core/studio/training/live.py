@@ -1,4 +1,4 @@
-"""The data that the Training tab shows about runs: alarm, job, log, evaluation, and metrics thinned for the screen."""
+"""Data that the Training tab shows about runs: alarm, job, log, evaluation, and metrics thinned for the screen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JSON = ("chain", "args")
 
 
 class Alarms:
-    """Collapse alarms of runs, computed by the training's CollapseWatch from the stored metrics, each step once."""
+    """Collapse alarms of runs, computed from stored metrics by the CollapseWatch that training uses."""
 
     def __init__(self, store: Store):
         self._store = store
@@ -53,14 +53,14 @@ class Alarms:
 
 
 def jobs_of_runs(store: Store) -> dict[str, dict]:
-    """Finds the job of each run: the unfinished job that trains or fits the run, else the newest job with a step of it.
+    """Returns the job of each run: the unfinished job that trains or fits the run, or else the newest job on the run.
 
-    Returns {run id: the job's row}, with "here", whether the job's current step is of this run, and "ahead", whether a
-    later step is.
+    A job has two additional keys: "here", whether its current step belongs to the run, and "ahead", whether a later
+    step does.
     """
     jobs.reap(store)
     jobs_by_run: dict[str, dict] = {}
-    trained: set[str] = set()  # runs whose newest training or fit has been met
+    trained: set[str] = set()  # runs whose newest training or fit was in a previous row
     for row in store.query("SELECT * FROM jobs WHERE run IS NOT NULL ORDER BY id DESC LIMIT 400"):
         job = parsed(row, *_JSON)
         for run in {step["run"] for step in job["chain"] if step["run"]} - trained:
@@ -75,7 +75,10 @@ def jobs_of_runs(store: Store) -> dict[str, dict]:
 
 
 def brief(job: dict | None) -> dict | None:
-    """Returns the part of a job that the page shows. share: finished share of the current run, 0 to 1."""
+    """Returns the fields of a job that the page shows, or None if there is no job.
+
+    The field "share" is the finished fraction of the steps of the current run, 0 to 1.
+    """
     if job is None:
         return None
     chain, maps = job["chain"], job.get("step") == "embed"
@@ -92,15 +95,15 @@ def brief(job: dict | None) -> dict | None:
 
 
 def standing(run: dict, job: dict | None) -> str:
-    """Returns the status that readers see: the run's, or the job's if the run waits for a stopped or failed job."""
+    """Returns the status that readers see: the run's, or the job's if the run waits for a job that has stopped."""
     waits = run["status"] == "queued" and job is not None and job["status"] not in ("queued", "running")
     return job["status"] if job and waits else run["status"]
 
 
 def quiet(job: dict | None) -> dict | None:
-    """Returns a job as a blinded reader may see it: without its message and error.
+    """Returns a job for a reader who reads blind: without its message and error.
 
-    These may contain figures that reveal labels, or a case's name.
+    Message and error may contain numbers that reveal labels, or the name of a case.
     """
     return job and {**job, "message": job["status"].capitalize(), "error": None}
 
@@ -108,8 +111,10 @@ def quiet(job: dict | None) -> dict | None:
 def now(store: Store) -> dict:
     """Returns what the page's status bar shows: {"studies": ids, "job", "beside", "waiting", "ended"}.
 
-    job: the running job, or the next one. beside: a short job that runs at the same time as a training, or None.
-    waiting: number of queued jobs. ended: when the last job ended, or None.
+    job: Running job, or the next job if none is running.
+    beside: Short job that runs alongside a training run, or None.
+    waiting: Number of queued jobs.
+    ended: Time when the last job ended, or None.
     """
     unfinished = jobs.list_jobs(store, "running", "queued")
     at_work = sorted((j for j in unfinished if j["status"] == "running"), key=lambda j: j["queue"])  # long before short
@@ -127,9 +132,9 @@ LISTED = ("id", "kind", "name", "parent", "method", "created", "finished", "seco
 
 
 def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
-    """Lists the study's runs, newest first, as the page shows them.
+    """Returns the runs of a study, newest first, as the page lists them.
 
-    Each row includes the run's job, its remaining seconds, its latest figures and its evaluation.
+    Each row includes the run's job, its remaining seconds, its latest metrics and its evaluation.
     """
     at_work = jobs_of_runs(store)
     estimate = Estimate(store)
@@ -153,9 +158,9 @@ def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
 
 
 def _left(estimate: Estimate, job: dict | None, run: str) -> float | None:
-    """Estimates the seconds until a run is trained or fitted, scored and evaluated; None if no job will do so.
+    """Returns the estimated seconds until a run is trained or fitted, scored and evaluated, or None if no job does so.
 
-    The time of drawing maps is not included.
+    The time for drawing maps is not included.
     """
     if job is None or job["status"] not in ("running", "queued"):
         return None
@@ -168,7 +173,7 @@ def _left(estimate: Estimate, job: dict | None, run: str) -> float | None:
 
 
 def evaluation(store: Store, run: str) -> dict | None:
-    """Reads the latest evaluation, preferably inside the region of interest: {"auroc", "pixel_auroc", ...}."""
+    """Returns a run's latest evaluation, preferably inside the region of interest, or None if there is none."""
     rows = store.query('SELECT "row" FROM evaluations WHERE run = ? ORDER BY id DESC LIMIT 8', [run])
     evaluations = [parsed(r, "row")["row"] for r in rows]
     if not evaluations:
@@ -179,7 +184,7 @@ def evaluation(store: Store, run: str) -> dict | None:
 
 
 def total_steps(store: Store, run: dict) -> dict:
-    """Computes the length of a pre-training run on its study: {"steps", "epochs", "per_epoch", "images"}."""
+    """Returns the length of a pre-training run on its study: {"steps", "epochs", "per_epoch" (steps), "images"}."""
     images = store.query("SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train'", [run["study"]])[0]["n"]
     if run["kind"] != "pretrain" or not run["config"].get("epochs"):
         return {"steps": 0, "epochs": 0, "per_epoch": 0, "images": images}
@@ -189,7 +194,7 @@ def total_steps(store: Store, run: dict) -> dict:
 
 
 def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: int = 0) -> dict:
-    """Returns everything that the page shows about a run. after, stride: see `series`."""
+    """Returns everything that the page shows about a run. The arguments after and stride are those of `series`."""
     run = runs.get_run(store, run_id)
     study = store.one("SELECT name, fingerprint FROM studies WHERE id = ?", [run["study"]])
     children = store.query(
@@ -220,22 +225,23 @@ def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: i
 
 
 def differences(configs: list[dict]) -> list[dict]:
-    """Lists the settings in which configurations differ: [{"key", "values"}], with dotted keys for nested settings."""
+    """Returns the settings in which configurations differ, [{"key", "values"}], with dotted keys if nested."""
     flat = [runs.dotted(c) for c in configs]
     keys = sorted({k for f in flat for k in f})
     rows = [{"key": k, "values": [f.get(k) for f in flat]} for k in keys]
     return [r for r in rows if any(v != r["values"][0] for v in r["values"])]
 
 
-POINTS = 500  # points of a thinned series; at most about twice as many
+POINTS = 500  # approximate number of points in a thinned series, which has at most twice as many
 MATRIX = ("aug_confusion", "class_distances")
 
 
 def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
-    """Reads the metrics that a run has stored since step `after`, thinned for the screen, without matrices.
+    """Returns the metrics that a run has stored after step `after`, thinned for the screen, without matrices.
 
-    Returns {"series": {name: [[step, value], ...]}, "stride", "last", "reset"}. Metrics of epochs (val_...) are never
-    thinned. If the run has become too long for `stride`, everything is returned again and "reset" is true.
+    Returns {"series": {name: [[step, value], ...]}, "stride", "last", "reset"}, where last is the last stored step.
+    Metrics of epochs (val_...) are never thinned. If the run needs another stride than `stride`, which is the stride of
+    the previous result, all metrics are returned again and "reset" is True.
     """
     last = (store.one("SELECT max(step) AS s FROM metrics WHERE run = ?", [run]) or {})["s"]
     current_stride = stride_of(last or 0, POINTS)
@@ -253,7 +259,7 @@ def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
 
 
 def matrix(store: Store, run: str, name: str) -> dict | None:
-    """Reads the latest matrix of a run, `name` in MATRIX, as {"step", "rows"}; None without one."""
+    """Returns the latest matrix of a run, as {"step", "rows"}, or None if there is none. `name` is one of MATRIX."""
     rows = store.query(
         "SELECT name, step, value FROM metrics WHERE run = :run AND name >= :low AND name < :high AND step = "
         "(SELECT max(step) FROM metrics WHERE run = :run AND name = :first)",
@@ -267,7 +273,7 @@ def matrix(store: Store, run: str, name: str) -> dict | None:
 
 
 def latest(store: Store, run: str, names: tuple[str, ...]) -> dict[str, float]:
-    """Returns {name: the run's last value} of these metrics, without those that the run has not stored."""
+    """Returns the last value of each named metric that the run has stored, by name."""
     values = {}
     for name in names:
         row = store.one(

@@ -1,4 +1,4 @@
-"""The progress of a study's jobs as a list for users: each stage with its state and its remaining time."""
+"""The progress of a study's jobs as a list for users: each stage with its state and remaining time."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from core.studio.runs import records as runs
 from core.studio.training.estimate import Estimate
 from core.studio.training.live import total_steps
 
-BEFORE = 4  # number of ended jobs that are listed before the others
+BEFORE = 4  # number of ended jobs that are listed before the unfinished jobs
 GOING = ("running", "queued")
 
 
 def plan(store: Store, study: str | None) -> dict:
-    """Lists the stages of a study's jobs, or of a home without a study (None): {"stages", "left", "jobs", "scored"}.
+    """Returns the stages of a study's jobs: {"stages", "left", "jobs", "scored"}.
 
-    stages: [{"title", "state", "left", "share"}], with a state of done, running, waiting, failed or stopped; empty if
-    no job is unfinished. left: seconds until all jobs are done. jobs: ids of running and waiting jobs. scored: whether
-    a run has finished scoring the test cases.
+    study: Id of the study, or None if the home has no study.
+    stages: Title, state, remaining seconds ("left") and finished fraction ("share") of each stage. The state is done,
+    running, waiting, failed or stopped. The list is empty if no job is unfinished.
+    left: Seconds until all jobs are done.
+    jobs: Ids of the running and waiting jobs.
+    scored: Whether a run has finished scoring the test cases.
     """
     run_ids = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [study])} if study else set()
     listed = [j for j in jobs.list_jobs(store) if any(step["run"] in run_ids for step in j["chain"] if step["run"])]
@@ -44,14 +47,14 @@ def plan(store: Store, study: str | None) -> dict:
         counted |= {j["id"] for j in first}
         if wait := sum(sum(estimate.steps(j)) for j in first):
             state = "running" if any(j["status"] == "running" for j in first) else "waiting"
-            answer["stages"].append(_stage("Other work, which goes first", state, wait))
+            answer["stages"].append(_stage("Other jobs, which run first", state, wait))
         answer["stages"] += _stages(store, job, estimate.steps(job))
     answer["left"] = round(sum(stage["left"] for stage in answer["stages"]), 1)
     return answer
 
 
 def _ahead(store: Store, job: dict) -> list[dict]:
-    """Lists the jobs that come before a waiting job in its queue, in the order of `execution.claim`."""
+    """Returns the jobs that run before a waiting job in its queue, in the order of `execution.claim`."""
     if job["status"] != "queued":
         return []
     same_queue = [j for j in jobs.list_jobs(store, *GOING) if j["queue"] == job["queue"] and j["id"] != job["id"]]
@@ -64,7 +67,7 @@ def _turn(job: dict) -> tuple[bool, int]:
 
 
 def _to_be_scored(going: list[dict]) -> set[str]:
-    """Returns runs whose first scoring is unfinished, so that their scores so far are not those of all cases."""
+    """Returns the runs whose first scoring is unfinished, so that some cases have no scores yet."""
     unscored = set()
     for job in going:
         fitted = {step["run"] for step in job["chain"] if step["step"] == "fit"}
@@ -73,7 +76,7 @@ def _to_be_scored(going: list[dict]) -> set[str]:
 
 
 def _stages(store: Store, job: dict, left: list[float]) -> Iterable[dict]:
-    """Yields the stages: adjacent steps of the same run, such as fit, score and evaluate, are one stage."""
+    """Yields the stages of a job. Adjacent steps of the same run, such as fit, score and evaluate, are one stage."""
     before = 0.0  # seconds of preceding steps without a title, which are added to the next stage
     for (run, maps), steps in groupby(range(len(left)), key=lambda i: (job["chain"][i]["run"], _maps(job["chain"][i]))):
         at = list(steps)
@@ -107,13 +110,13 @@ def _state(job: dict, at: list[int]) -> str:
 
 
 def _title(store: Store, step: dict, run_id: str, maps: bool) -> str | None:
-    """Returns the title of a stage; None for an encoder that is not trained, which takes no time."""
+    """Returns the title of a stage, or None for an encoder that is not trained, which takes no time."""
     try:
         run = runs.get_run(store, run_id)
     except NotFound:
         return step["step"]
     if step["step"] == "weights":
-        return "Make ready to learn from marks" if run["kind"] == "fit" else None
+        return "Prepare to learn from marks" if run["kind"] == "fit" else None
     if maps:
         return "Draw feature map"
     if run["kind"] == "pretrain":
@@ -123,4 +126,4 @@ def _title(store: Store, step: dict, run_id: str, maps: bool) -> str | None:
     if run["name"] == "First look":
         return f"First look: {title[0].lower()}{title[1:]}"
     untrained = run["parent"] and runs.get_run(store, run["parent"])["method"] == "untrained"
-    return f"{title} on an untrained encoder, to compare" if untrained else f"{title}: fit and score"
+    return f"{title} on an untrained encoder, for comparison" if untrained else f"{title}: fit and score"

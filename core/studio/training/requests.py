@@ -1,4 +1,4 @@
-"""Actions of the Training tab: forms, checks of configurations, queued trainings and fits, and actions on runs."""
+"""Actions of the Training tab: forms, checks of configurations, queued training runs and fits, and actions on runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def training_forms(store: Store) -> dict:
 
 
 def _with_listed(store: Store, groups: list[dict]) -> list[dict]:
-    """Adds the weights on the list, with their backbones, to the encoder's form."""
+    """Adds the weights on the list, and their backbones, to the options in the encoder's form."""
     added = first_weights.listed(store)[len(first_weights.NAMES) :]
     more = {"init": added, "arch": first_weights.archs(store).values()}
     for field in (field for group in groups for field in group["fields"] if field["key"] in more):
@@ -53,7 +53,7 @@ def _with_listed(store: Store, groups: list[dict]) -> list[dict]:
 
 
 def _pasted(config: MedMixConfig) -> str:
-    """Returns the name of a MedMix preset, or "" for other settings."""
+    """Returns the name of the MedMix preset with these settings, or "" if there is none."""
     return next((name for name, preset in MEDMIX_PRESETS.items() if preset == config), "")
 
 
@@ -64,7 +64,7 @@ def _detector_order(name: str) -> tuple:
 
 def _detector(name: str) -> dict:
     kind = DETECTORS.get(name)
-    learns = kind.presets.keys() >= LESION_TITLES.keys()  # from fake lesions
+    learns = kind.presets.keys() >= LESION_TITLES.keys()  # from synthetic lesions
     lesions = {name: kind.presets[name].to_dict() for name in LESION_TITLES} if learns else {}
     return {
         "title": DETECTORS.title(name),
@@ -77,13 +77,13 @@ def _detector(name: str) -> dict:
 def checked(config: dict, store: Store | None = None, files: Within | None = None) -> PretrainConfig:
     """Returns the configuration if it can be trained. Raises BadConfig, which names the invalid setting.
 
-    store: if given, the donor study must exist and the initial weights must be allowed. files: further allowed weights
-    files, for administrators, see `first_weights.settled`.
+    store: Store in which the donor study must exist and the initial weights must be allowed, or None to check neither.
+    files: Further weights files that are allowed, see `first_weights.settled`.
     """
     config = config if store is None else first_weights.settled(store, config, files)
     config_read = PretrainConfig.from_dict(runs.settings_of(config))
     if config_read.objective not in OBJECTIVES.names():
-        raise BadConfig(f"objective is one of {', '.join(OBJECTIVES.names())}, not {config_read.objective!r}")
+        raise BadConfig(f"objective must be one of {', '.join(OBJECTIVES.names())}, not {config_read.objective!r}")
     kind = STRONG.get(config_read.strong)
     strong = config_read.medmix if config_read.strong == "medmix" else kind.Config.from_dict(config_read.strong_options)
     if strong.k < config_read.k:
@@ -91,7 +91,7 @@ def checked(config: dict, store: Store | None = None, files: Within | None = Non
             f"k is {config_read.k}, but the strong augmentation makes only {strong.k}: raise its own k first"
         )
     if config_read.strong == "medmix" and config_read.medmix.from_marks and config_read.objective == "pmsacl-local":
-        raise BadConfig("pmsacl-local takes patches, which may be smaller than a marked lesion: choose another donor")
+        raise BadConfig("pmsacl-local uses patches, which may be smaller than annotated lesions: choose another donor")
     if store is not None and config_read.strong == "medmix":
         check_pool(store, config_read.medmix)
     return config_read
@@ -106,9 +106,10 @@ def start(
     wake: bool = True,
     files: Within | None = None,
 ) -> dict:
-    """Queues a training and, in the same job, the fit, scoring and evaluation of `detectors` (name: options).
+    """Queues training, and the fit, scoring and evaluation of detectors, in one job; returns {"run", "fits", "job"}.
 
-    Returns {"run", "fits", "job"}. files: see `checked`.
+    detectors: Options of each detector, by the name of the detector.
+    files: Further weights files that are allowed, see `first_weights.settled`.
     """
     ready = checked(config, store, files)
     kinds = _kinds(store, detectors or {}, files)
@@ -124,10 +125,7 @@ def start(
 
 
 def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> dict[str, Config]:
-    """Checks the options of detectors, by name, and returns them as configurations.
-
-    Raises BadConfig for an unknown detector, and for the one that learns from marks, which `learnt.planned` configures.
-    """
+    """Returns the checked configurations of detectors, by name. Raises BadConfig if a detector is unknown."""
     for name in detectors:
         if name not in DETECTORS.names():
             raise BadConfig(f"no detector is called {name!r}; choose from: {', '.join(DETECTORS.names())}")
@@ -136,9 +134,11 @@ def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> di
 
 
 def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True, files: Within | None = None) -> dict:
-    """Queues fits on a trained encoder in one job: fit, score, evaluate. Returns {"fits", "job"}.
+    """Queues the fit, scoring and evaluation of detectors on a trained encoder in one job; returns {"fits", "job"}.
 
-    detectors: {name: options}. files: see `checked`. Raises ValueError without detectors or for an untrained encoder.
+    detectors: Options of each detector, by the name of the detector.
+    files: Further weights files that are allowed, see `first_weights.settled`.
+    Raises ValueError if no detector is given or the encoder is not trained.
     """
     if not detectors:
         raise ValueError("choose at least one detector")
@@ -159,7 +159,8 @@ def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = Tr
     """Performs an action on a run and returns what has changed.
 
     action: pause, resume, cancel, rename, note, archive, restore (from the archive), repeat, delete (to the bin), or
-    frees (only returns the bytes that a deletion would free).
+    frees (returns the bytes that a deletion would free).
+    value: New name or note of the run.
     """
     runs.get_run(store, run_id)
     if action in ("pause", "cancel"):
@@ -181,14 +182,14 @@ def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = Tr
     elif action == "delete":
         return {"bytes": delete(store, run_id, by)}
     else:
-        raise ValueError(f"a run cannot {action!r}")
+        raise ValueError(f"unknown action {action!r} on a run")
     return {}
 
 
 def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
-    """Queues a new run with a run's configuration. Returns {"run", "job"}.
+    """Queues a new run with the configuration of a run. Returns {"run", "job"}.
 
-    If cases or masks that the old run learnt from no longer exist, the new run learns from the current marks.
+    If cases or masks on which the old run was trained no longer exist, the new run uses the current annotations.
     """
     old = runs.get_run(store, run_id)
     if old["config"].get("base_run") and marks.fault(store, old):
@@ -207,7 +208,7 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
 
 
 def delete(store: Store, run_id: str, by: str = "command line") -> int:
-    """Puts a run and its fits into the bin; returns their bytes. Raises ValueError if an unfinished job needs them."""
+    """Moves a run and its fits to the bin; returns their bytes. Raises ValueError if an unfinished job needs them."""
     everything = [*runs.children(store, run_id), run_id]
     for job in jobs.list_jobs(store, "running", "queued"):
         if any(step["run"] in everything for step in job["chain"]):

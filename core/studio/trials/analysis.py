@@ -1,8 +1,8 @@
-"""Computes the results of a trial by arm, from the readers' decisions, ratings and lesion marks.
+"""Results of a trial by arm, computed from the readers' decisions, ratings and lesion marks.
 
-Free-response reading: Chakraborty and Berbaum, Medical Physics 31 (2004) 2313; weights of lesions: Chakraborty and
-Zhai, ibid. 43 (2016) 5051. A mark on a lesion is a hit, any other mark is a miss (false positive). If a lesion has no
-hit, or a case no miss, its rating is minus infinity.
+A mark on a lesion is a hit, and any other mark is a miss (false positive). A lesion without a hit and a case without a
+miss have the rating minus infinity. Free-response reading follows Chakraborty and Berbaum, Medical Physics 31 (2004)
+2313, and the weights of lesions follow Chakraborty and Zhai, ibid. 43 (2016) 5051.
 """
 
 from __future__ import annotations
@@ -29,16 +29,21 @@ from core.studio.trials.options import RULES
 
 CODES = {"normal": 0, "unsure": 1, "abnormal": 2}  # as ratings; `unsure` counts as abnormal in binary decisions
 UNREAD = -1
-LEAST = 4  # smallest number of pixels of a lesion
+LEAST = 4  # minimum number of pixels in a lesion; smaller components are ignored
 
 
 @dataclass
 class Reads:
-    """All reads of a trial: t arms, r readers, n cases in the order of the plan.
+    """All decisions of a trial: those of r readers in t arms on n cases, in the order of the plan.
 
-    cases: ids (n,). truth: bool (n,), abnormal. masks: ids. ratings, seconds: (t, r, n), NaN if unread. decisions:
-    (t, r, n), from CODES. marks: [t][r][n], lists of [x0, y0, x1, y1, rating]. again: by reader, pairs of decisions on
-    cases read twice. machine, score: (n,), the run's flags and scores; UNREAD and NaN if it has none.
+    trial: Row of the trial, as returned by `plan.get`.
+    cases, truth: Ids of the cases, and whether each case is abnormal, `(n,)`.
+    masks: Id of each case's lesion mask, or None.
+    ratings, seconds: Ratings and reading times of the cases, `(t, r, n)`, with NaN for missing values.
+    decisions: Codes of the decisions as in CODES, `(t, r, n)`, or UNREAD.
+    marks: Lists of lesion marks [x0, y0, x1, y1, rating] in pixels, indexed [arm][reader][case].
+    again: Pairs of decision codes on the cases that a reader has read twice, by reader.
+    machine, score: Flag (0 or 1) and score of the trial's run for each case, `(n,)`, with UNREAD and NaN if missing.
     """
 
     trial: Row
@@ -57,7 +62,7 @@ class Reads:
 
     @property
     def complete(self) -> np.ndarray:
-        """Whether every reader has read a case in every arm, bool (n,); only such cases are analysed."""
+        """Boolean mask `(n,)` of the cases that every reader has read in every arm. Only these cases are analysed."""
         return np.asarray((self.decisions != UNREAD).all((0, 1)))
 
 
@@ -67,7 +72,7 @@ _READS = """SELECT p.reader, p.arm, r.case_id, r.stage, r.decision, r.seconds, t
 
 
 def collect(store: Store, trial: int) -> Reads:
-    """Returns the reads of a trial that are not undone: the last decision and the total seconds per case and arm."""
+    """Returns a trial's decisions: the last decision that was not undone, and the total time, per case and arm."""
     row = plan.get(store, trial)
     cases = store.query("SELECT * FROM trial_cases WHERE trial = ? ORDER BY position", [trial])
     arms, names, positions = row["plan"].arms, row["plan"].readers, {c["case_id"]: i for i, c in enumerate(cases)}
@@ -107,7 +112,7 @@ def collect(store: Store, trial: int) -> Reads:
 
 
 def lesions(store: Store, mask: int | None) -> list[np.ndarray]:
-    """Splits a lesion mask into its connected components, bool (H, W), of at least LEAST pixels."""
+    """Returns the connected components of a lesion mask, each as bool (H, W), if they have at least LEAST pixels."""
     row = store.one("SELECT png FROM lesion_masks WHERE id = ?", [mask]) if mask else None
     if row is None:
         return []
@@ -116,7 +121,7 @@ def lesions(store: Store, mask: int | None) -> list[np.ndarray]:
 
 
 def marked(store: Store, reads: Reads) -> list[list[list[Marked]]] | None:
-    """Returns the hits and misses of all readers on complete cases, [t][r][n]; None if the plan has no marks."""
+    """Returns each reader's hits and misses, indexed [arm][reader][complete case], or None if the plan has no marks."""
     trial_plan = reads.trial["plan"]
     if not trial_plan.marks:
         return None
@@ -141,7 +146,11 @@ def _mark(row: list[float], shape: tuple[int, int]) -> Mark:
 
 
 def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, Any]:
-    """Computes all results in the report, as values for JSON. Differences are unaided minus aided."""
+    """Returns all results in a trial's report as JSON-compatible values. Differences are unaided minus aided.
+
+    If fewer than two normal or two abnormal cases are complete, `enough` is False and most results are missing.
+    method: Estimator of covariances, one of `mrmc.METHODS`.
+    """
     reads = collect(store, trial)
     complete = reads.complete
     truth = reads.truth[complete]
@@ -222,7 +231,7 @@ def _flow(store: Store, reads: Reads) -> dict[str, Any]:
 
 
 def _kappas(reads: Reads) -> dict[str, Any]:
-    """Computes kappa between readers by arm, over complete cases, and within readers, over the cases read twice."""
+    """Computes kappa between readers on complete cases, by arm, and within readers on the cases read twice."""
     complete = reads.complete
     pairs = {arm: between(reads.decisions[i][:, complete], list(reads.readers)) for i, arm in enumerate(reads.arms)}
     within = {name: kappa(*np.array(decisions).T) for name, decisions in sorted(reads.again.items())}
@@ -239,14 +248,14 @@ def _seconds(reads: Reads) -> dict[str, Any]:
 
 
 def kappa(first: np.ndarray, second: np.ndarray, kinds: int = 3) -> dict:
-    """Computes Cohen's kappa, with its interval, of two lists of decisions (n,) coded 0 to kinds - 1."""
+    """Returns Cohen's kappa and its 95 % interval for two series of decisions `(n,)`, coded as 0 to kinds - 1."""
     table = np.zeros((kinds, kinds), int)
     np.add.at(table, (np.asarray(first, int), np.asarray(second, int)), 1)
     return cohen(table)
 
 
 def between(decisions: np.ndarray, names: list[str]) -> list[dict]:
-    """Computes the kappa of each pair of readers in an arm. decisions: (r, n)."""
+    """Returns Cohen's kappa and its interval for each pair of readers in an arm, from decisions (readers, cases)."""
     pairs = itertools.combinations(range(len(names)), 2)
     return [{"readers": [names[a], names[b]], **kappa(decisions[a], decisions[b])} for a, b in pairs]
 
@@ -257,16 +266,16 @@ def changes(
     """Counts how often the AI result helped or harmed a reader.
 
     Args:
-        before: bool (n,), whether the unaided decision is abnormal.
-        after: bool (n,), the aided decision.
-        truth: bool (n,), the ground truth.
-        machine: bool (n,), the AI result, or None.
+        before, after: Whether each unaided decision, and each aided decision, is abnormal, bool `(n,)`.
+        truth: Whether each case is abnormal, bool `(n,)`.
+        machine: Whether each AI result is abnormal, bool `(n,)`, or None if some results are missing.
 
     Returns:
-        The numbers of cases; `helped`: only the aided decision is correct; `harmed`: only the unaided one is; p: p
-        value of the exact McNemar test of these two. With `machine` also `misled`, the share of correct decisions with
-        a wrong AI result that became wrong (automation bias), and `corrected`, the share of wrong decisions with a
-        correct AI result that became correct.
+        Numbers of cases in which only the aided decision is correct (`helped`), only the unaided decision is
+        (`harmed`), both are (`both_right`) or neither is (`both_wrong`), and the p value `p` of the exact McNemar test.
+        With `machine` also `misled`, the fraction of correct decisions with a wrong AI result that became wrong
+        (automation bias), and `corrected`, the fraction of wrong decisions with a correct AI result that became
+        correct.
     """
     correct_before, correct_after = before == truth, after == truth
     helped, harmed = int((~correct_before & correct_after).sum()), int((correct_before & ~correct_after).sum())
@@ -286,7 +295,7 @@ def changes(
 
 
 def times(seconds: Mapping[str, np.ndarray]) -> dict[str, dict | None]:
-    """Computes {"median", "low", "high" (quartiles), "n"} of the seconds per case by arm, None without any times."""
+    """Returns the median, the quartiles and the count of reading times in each arm, or None for an arm without any."""
     out: dict[str, dict | None] = {}
     for arm, values in seconds.items():
         finite = np.asarray(values, float)[np.isfinite(values)]
@@ -297,9 +306,11 @@ def times(seconds: Mapping[str, np.ndarray]) -> dict[str, dict | None]:
 
 
 def time_ratio(first: np.ndarray, second: np.ndarray) -> dict | None:
-    """Computes the ratio of reading times, second arm to first, from seconds (r, n).
+    """Returns the ratio of the reading times in two arms, second arm to first: {"ratio", "low", "high", "readers"}.
 
-    It is a geometric mean over readers with a t interval; None if the times of fewer than two readers are known.
+    The ratio is a geometric mean over readers with a 95 % t interval. Returns None if fewer than two readers have times
+    in both arms.
+    first, second: Seconds per case in each arm, `(r, n)` for r readers and n cases.
     """
     with np.errstate(all="ignore"):
         logs = np.log(second) - np.log(first)
@@ -311,12 +322,12 @@ def time_ratio(first: np.ndarray, second: np.ndarray) -> dict | None:
     return {"ratio": float(ratio), "low": float(low), "high": float(high), "readers": len(means)}
 
 
-OVERLAP = 0.1  # least intersection over union of a hit
+OVERLAP = 0.1  # minimum intersection over union (IoU) of a box and a lesion that it hits
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A reader's mark. at: its centre (x, y) in pixels. mask: its box as bool (H, W), None for a point."""
+    """A reader's mark of a lesion, centred at (x, y) in pixels. `mask` is its box, bool (H, W), or None for a point."""
 
     rating: float
     at: tuple[float, float]
@@ -325,22 +336,21 @@ class Mark:
 
 @dataclass(frozen=True)
 class Marked:
-    """A reader's marks on a case: the highest rating of each lesion (n,), and the ratings of misses."""
+    """A reader's marks on a case: the highest rating on each lesion (or minus infinity), and the ratings of misses."""
 
     lesions: tuple[float, ...]
     misses: tuple[float, ...]
 
 
 def hits(marks: Sequence[Mark], lesions: Sequence[np.ndarray], rule: str) -> Marked:
-    """Assigns marks to the lesions, bool (H, W), that they hit.
+    """Assigns marks to the lesions (masks, bool `(H, W)`) that they hit, and keeps the highest rating for each lesion.
 
-    By the rule `overlap`, a box hits the lesion with the largest IoU if this is at least OVERLAP. Points, and boxes by
-    the rule `centre`, hit the first lesion that contains their centre. The highest rating of a lesion's hits counts.
-
-    Raises ValueError if `rule` is not in RULES.
+    With the rule `overlap`, a box hits the lesion with the largest IoU if this IoU is at least OVERLAP. A point, and
+    with the rule `centre` also a box, hits the first lesion that contains its centre. Raises ValueError for other
+    rules.
     """
     if rule not in RULES:
-        raise ValueError(f"the rule of a hit must be one of {', '.join(RULES)}, not {rule!r}")
+        raise ValueError(f"the hit criterion must be one of {', '.join(RULES)}, not {rule!r}")
     best, misses = [-np.inf] * len(lesions), []
     for mark in marks:
         which = _hit(mark, lesions, rule)
@@ -362,18 +372,18 @@ def _hit(mark: Mark, lesions: Sequence[np.ndarray], rule: str) -> int | None:
 
 
 def jafroc(read: Sequence[Marked], truth: np.ndarray, weights: Mapping[int, Sequence[float]] | None = None) -> Figure:
-    """Computes the weighted JAFROC figure of merit of a reader in an arm.
+    """Returns the weighted JAFROC figure of merit of a reader in an arm.
 
-    It is the probability that a lesion, sampled by its weight from an abnormal case, has a higher rating than the
-    highest miss of a normal case, ties counting half.
+    The figure of merit is the probability that a lesion, drawn by its weight from an abnormal case, has a higher rating
+    than the highest-rated miss on a normal case, where ties count half.
 
     Args:
-        read: The marks on n cases.
-        truth: bool (n,), which cases have lesions.
-        weights: The weights of a case's lesions by its index, with the sum 1; by default they are equal.
+        read: Marks on each of n cases.
+        truth: Whether each case is abnormal, bool `(n,)`.
+        weights: Weights of a case's lesions by the index of the case; by default all lesions of a case weigh the same.
 
     Raises:
-        ValueError: If an abnormal case has no lesion, or weights do not sum to 1.
+        ValueError: If an abnormal case has no lesion, or the weights of its lesions do not sum to 1.
     """
     truth = np.asarray(truth, bool)
     normal = np.array([max(case.misses, default=-np.inf) for case, sick in zip(read, truth, strict=True) if not sick])
@@ -391,7 +401,7 @@ def jafroc(read: Sequence[Marked], truth: np.ndarray, weights: Mapping[int, Sequ
 
 
 def froc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the FROC curve: misses per image (of all images) and the share of lesions hit, by descending rating."""
+    """Returns the FROC curve as (misses per image, fraction of lesions hit), by descending rating."""
     rated = np.array([v for case in read for v in case.lesions])
     missed = np.array([v for case in read for v in case.misses])
     cuts = _cuts(np.concatenate([rated, missed]))
@@ -401,10 +411,10 @@ def froc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def afroc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the AFROC curve: the share of normal cases with a miss, and the share of lesions hit.
+    """Returns the AFROC curve of a reader as (x, y), from (0, 0) to (1, 1) by descending rating.
 
-    The latter is averaged over cases. The curve ends with a straight line to (1, 1), and the area below it is `jafroc`
-    with equal weights.
+    x is the fraction of normal cases with a miss, and y is the fraction of lesions hit, averaged over abnormal cases.
+    The last segment of the curve is straight, and the area below the curve is `jafroc` with equal weights.
     """
     truth = np.asarray(truth, bool)
     normal = np.array([max(c.misses, default=-np.inf) for c, sick in zip(read, truth, strict=True) if not sick])

@@ -1,13 +1,12 @@
-"""A reader's ROC curve in an arm, and the multi-reader multi-case analysis of variance of figures of merit.
+"""Readers' ROC curves, and the multi-reader multi-case (MRMC) analysis of figures of merit.
 
-The curves are empirical and binormal, with intervals. The area under the curve, weighted JAFROC (analysis.py),
-sensitivity and specificity are all means over pairs of a normal and an abnormal case, two-sample U-statistics. `Figure`
-holds a figure of merit and, for its covariances, each case's placement: its mean over the pairs with this case.
+The area under the ROC curve, weighted JAFROC (analysis.py), sensitivity and specificity are two-sample U-statistics:
+means over all pairs of a normal and an abnormal case. `Figure` stores the placement of each case, which is the mean
+over the pairs with this case, because the covariances of the figures of merit are computed from placements.
 
-The analysis is that of Obuchowski and Rockette, with Hillis' degrees of freedom. Sources: Obuchowski and Rockette,
-Communications in Statistics 24 (1995) 285; Hillis, Obuchowski, Schartz and Berbaum, Statistics in Medicine 24 (2005)
-1579; Hillis, ibid. 26 (2007) 596 (degrees of freedom); Hillis, Obuchowski and Berbaum, Academic Radiology 18 (2011) 129
-(power). The treatments are t arms, fully crossed with r readers.
+The analysis is that of Obuchowski and Rockette, Communications in Statistics 24 (1995) 285, and of Hillis, Obuchowski,
+Schartz and Berbaum, Statistics in Medicine 24 (2005) 1579, with the degrees of freedom of Hillis, ibid. 26 (2007) 596,
+and the power of Hillis, Obuchowski and Berbaum, Academic Radiology 18 (2011) 129. In t arms, r readers read all cases.
 """
 
 from __future__ import annotations
@@ -21,12 +20,16 @@ import scipy  # its modules load on first use; stats takes a second
 
 from core.engine.metrics.compare import placements
 
-BINS = 10  # number of categories of continuous ratings for a binormal fit
+BINS = 10  # maximum number of categories of ratings in a binormal fit
 STEEP = 20.0  # slope beyond which a binormal fit is degenerate
 
 
 class Figure(NamedTuple):
-    """A figure of merit and its placements. value: scalar or array (...); normal (..., n0); abnormal (..., n1)."""
+    """A figure of merit with the placements of the cases. The leading dimensions `...` may be arms and readers.
+
+    value: Figure of merit, `(...)`.
+    normal, abnormal: Placements of the n0 normal and the n1 abnormal cases, `(..., n0)` and `(..., n1)`.
+    """
 
     value: np.ndarray
     normal: np.ndarray
@@ -34,14 +37,14 @@ class Figure(NamedTuple):
 
 
 def of_kernel(kernel: np.ndarray) -> Figure:
-    """Computes a figure from its kernel (..., n0, n1), the value of each pair of a normal and an abnormal case."""
+    """Returns a figure of merit from its values for all pairs of a normal and an abnormal case, `(..., n0, n1)`."""
     return Figure(kernel.mean((-2, -1)), kernel.mean(-1), kernel.mean(-2))
 
 
 def area(ratings: np.ndarray, truth: np.ndarray) -> Figure:
-    """Computes the area under the empirical ROC curve of ratings (..., n), with ties counting half.
+    """Returns the area under the empirical ROC curve of ratings `(..., n)`, where ties count half.
 
-    truth: bool (n,), True if abnormal. Raises ValueError for fewer than two cases of either label.
+    truth: Whether each case is abnormal, bool `(n,)`. Raises ValueError if fewer than two cases are normal or abnormal.
     """
     ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
     if min(truth.sum(), (~truth).sum()) < 2:
@@ -53,7 +56,7 @@ def area(ratings: np.ndarray, truth: np.ndarray) -> Figure:
 
 
 def share(right: np.ndarray, truth: np.ndarray, of: bool) -> Figure:
-    """Computes sensitivity (of: True) or specificity (of: False) from correct decisions `right`, (..., n)."""
+    """Returns the sensitivity (`of` is True) or the specificity, from whether each decision is right, (..., n)."""
     right, truth = np.asarray(right, np.float64), np.asarray(truth, bool)
     selected = right[..., truth == of]
     value = selected.mean(-1)
@@ -62,7 +65,7 @@ def share(right: np.ndarray, truth: np.ndarray, of: bool) -> Figure:
 
 
 def points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the empirical ROC curve from (0, 0) to (1, 1): false and true positive rates at each distinct rating."""
+    """Returns the false and true positive rates of the empirical ROC curve, from (0, 0) to (1, 1)."""
     ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
     cuts = np.unique(ratings)[::-1]
     above = ratings[None, :] >= cuts[:, None]
@@ -71,7 +74,7 @@ def points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def interval(value: float, error: float) -> tuple[float, float]:
-    """Computes the 95 % interval of an area on the logit scale, within 0 to 1; at 0 and 1 it has no width."""
+    """Returns the 95 % interval of an area, computed on the logit scale. If the area is 0 or 1, its width is 0."""
     if not 0 < value < 1 or error == 0:
         return value, value
     z = scipy.stats.norm.ppf(0.975) * error / (value * (1 - value))
@@ -80,7 +83,10 @@ def interval(value: float, error: float) -> tuple[float, float]:
 
 
 class Binormal(NamedTuple):
-    """The ROC curve Phi(a + b Phi^-1(x)), its area Phi(a / sqrt(1 + b^2)) and that area's standard error."""
+    """A binormal ROC curve: the true positive rate is Phi(a + b Phi^-1(x)), where x is the false positive rate.
+
+    Phi is the normal distribution function. The area is Phi(a / sqrt(1 + b^2)), and `error` is its standard error.
+    """
 
     a: float
     b: float
@@ -88,14 +94,16 @@ class Binormal(NamedTuple):
     error: float
 
     def curve(self, x: np.ndarray) -> np.ndarray:
+        """Returns the true positive rates at the false positive rates x."""
         return np.asarray(scipy.stats.norm.cdf(self.a + self.b * scipy.stats.norm.ppf(x)))
 
 
 def binormal(ratings: np.ndarray, truth: np.ndarray) -> Binormal | None:
-    """Fits the maximum-likelihood binormal curve to ordinal ratings (n,) (Dorfman and Alf 1969).
+    """Fits a binormal ROC curve to ordinal ratings `(n,)` by maximum likelihood (Dorfman and Alf 1969).
 
-    Ratings with more than BINS distinct values are first divided into BINS categories of about equal size. Returns None
-    for fewer than three categories, if no point of the curve is inside the unit square, or if the fit is degenerate.
+    More than BINS distinct ratings are first grouped into at most BINS categories of about equal size. Returns None if
+    there are fewer than three categories, if no point of the empirical curve is inside the unit square, or if the fit
+    is degenerate.
     """
     ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
     if len(np.unique(ratings)) > BINS:
@@ -153,11 +161,14 @@ def _curvature(loss, at: np.ndarray) -> np.ndarray:
 METHODS = ("jackknife", "delong")
 ALPHA = 0.05  # significance level
 UPPER = 1 - ALPHA / 2  # quantile at the upper end of a 95 % interval
-NOTHING = 1e-15  # variances and differences below are rounding errors
+NOTHING = 1e-15  # smaller variances and differences are rounding errors
 
 
 class Components(NamedTuple):
-    """The error variance, and the covariances of a reader in two arms, two readers in an arm, and two in two arms."""
+    """Variance components of a figure of merit: the error variance and three covariances.
+
+    cov1, cov2, cov3: Covariances of one reader in two arms, two readers in one arm, and two readers in two arms.
+    """
 
     error: float
     cov1: float
@@ -166,15 +177,17 @@ class Components(NamedTuple):
 
     @property
     def between_readers(self) -> float:
-        """The covariance between readers due to common cases, at least 0 in the denominator of a test."""
+        """The covariance between readers due to common cases, cov2 - cov3, or 0 if this is negative."""
         return max(self.cov2 - self.cov3, 0.0)
 
 
 @dataclass(frozen=True)
 class Test:
-    """A test of no difference between arms, and the interval of the difference (first arm minus second).
+    """Result of a test of whether the arms differ, with the 95 % interval of the difference.
 
-    generalises: the population to which the result applies. df2: infinite if the normal distribution is used.
+    generalises: Population to which the result applies.
+    difference, error: Mean of the first arm minus mean of the second arm, and standard error of this difference.
+    df1, df2: Degrees of freedom of the F test; df2 is infinite if chi-squared is used instead.
     """
 
     generalises: str
@@ -190,9 +203,10 @@ class Test:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The analysis of a figure of merit.
+    """Result of the analysis of a figure of merit.
 
-    values: (t, r). arms: mean, standard error, df, low and high of each arm, with random readers and cases.
+    values: Figure of merit of each reader in each arm, `(t, r)`.
+    arms: Mean, standard error, degrees of freedom and interval of each arm, with random readers and cases.
     """
 
     values: np.ndarray
@@ -204,7 +218,7 @@ class Analysis:
     arms: list[dict[str, float]]
 
     def plain(self) -> dict:
-        """Converts the analysis to values for JSON; infinite numbers become None."""
+        """Returns the analysis as JSON-compatible values, in which infinite numbers in tests are None."""
         tests = {
             name: {k: None if v == math.inf else v for k, v in asdict(t).items()} for name, t in self.tests.items()
         }
@@ -218,9 +232,10 @@ class Analysis:
 
 
 def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
-    """Computes the covariance matrix (m, m) over cases of the m figures, in the order of the flattened array.
+    """Returns the covariance matrix `(m, m)` of m figures of merit, in the order of the flattened values.
 
-    method: jackknife (leaving out one case at a time) or delong (DeLong, DeLong and Clarke-Pearson 1988).
+    method: `jackknife` (leaving out one case at a time) or `delong` (DeLong, DeLong and Clarke-Pearson 1988). Raises
+    ValueError for any other method.
     """
     normal = figure.normal.reshape(-1, figure.normal.shape[-1])
     abnormal = figure.abnormal.reshape(-1, figure.abnormal.shape[-1])
@@ -228,7 +243,7 @@ def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
     if method == "delong":
         return np.atleast_2d(np.cov(normal) / n0 + np.cov(abnormal) / n1)
     if method != "jackknife":
-        raise ValueError(f"the method of covariances must be one of {', '.join(METHODS)}, not {method!r}")
+        raise ValueError(f"the estimator of covariances must be one of {', '.join(METHODS)}, not {method!r}")
     value = figure.value.reshape(-1, 1)
     without = np.concatenate([(n0 * value - normal) / (n0 - 1), (n1 * value - abnormal) / (n1 - 1)], 1)
     n = n0 + n1
@@ -236,7 +251,7 @@ def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
 
 
 def components(covariance: np.ndarray, t: int, r: int) -> Components:
-    """Averages the four kinds of entries of a covariance matrix (t * r, t * r); kinds without entries are 0."""
+    """Returns the variance components in a covariance matrix (t * r, t * r) for t arms and r readers."""
     four = covariance.reshape(t, r, t, r)
     arm = np.eye(t, dtype=bool)[:, None, :, None]
     reader = np.eye(r, dtype=bool)[None, :, None, :]
@@ -246,7 +261,7 @@ def components(covariance: np.ndarray, t: int, r: int) -> Components:
 
 
 def analyse(figure: Figure, method: str = "jackknife") -> Analysis:
-    """Analyses a figure of merit with value (t, r). Raises ValueError for fewer than two arms or two readers."""
+    """Analyses a figure of merit of t arms and r readers, `(t, r)`. Raises ValueError if t or r is less than 2."""
     values = np.asarray(figure.value, np.float64)
     t, r = values.shape
     if t < 2 or r < 2:
@@ -267,7 +282,13 @@ def analyse(figure: Figure, method: str = "jackknife") -> Analysis:
 
 
 def tests_of(by_arm: np.ndarray, ms_t: float, ms_tr: float, parts: Components, r: int) -> dict[str, Test]:
-    """Computes three tests from mean squares and components, {"both", "readers fixed", "cases fixed": Test}."""
+    """Tests whether the arms differ, for random readers and cases, for fixed readers, and for fixed cases.
+
+    by_arm: Mean of each arm over readers, `(t,)`.
+    ms_t, ms_tr: Mean squares of arms, and of the interaction of arms and r readers.
+    parts: Variance components of the figure of merit.
+    Returns the results with the keys "both", "readers fixed" and "cases fixed".
+    """
     t = len(by_arm)
     difference = float(by_arm[0] - by_arm[1])
     shared = r * parts.between_readers
@@ -282,10 +303,7 @@ def tests_of(by_arm: np.ndarray, ms_t: float, ms_tr: float, parts: Components, r
 
 
 def _test(words: str, difference: float, ms_t: float, below: float, t: int, r: int, df2: float) -> Test:
-    """Tests by F(t - 1, df2), or chi-squared / (t - 1) for an infinite df2.
-
-    Without any variation p is 1 for a difference of 0, and 0 otherwise.
-    """
+    """Tests by F(t - 1, df2), or by chi-squared if df2 is infinite. If the variance `below` is 0, p is 0 or 1."""
     if below < NOTHING:
         same = abs(difference) < NOTHING
         return Test(words, difference, 0.0, difference, difference, 0.0 if same else math.inf, t - 1, df2, float(same))
@@ -308,16 +326,14 @@ def _arm(values: np.ndarray, components: Components) -> dict[str, float]:
     return {"mean": mean, "error": error, "df": min(df, 1e9), "low": mean - half, "high": mean + half}
 
 
-# Sample size: the power of a trial by its numbers of readers and cases.
-
-
 @dataclass(frozen=True)
 class Expected:
-    """Assumptions for planning a trial. abnormal: share of cases. correlations: covariances over the error variance.
+    """Assumptions about a planned trial.
 
-    The defaults are those of Van Dyke's data as printed by OR-DBM MRMC: 0.43 for one reader in two arms, 0.43 for two
-    readers in one arm, 0.30 for two in two arms, and 0.0002 for the interaction of arms and readers. A pilot study
-    gives better values.
+    area, abnormal: Expected AUROC, and fraction of abnormal cases.
+    correlations: Covariances cov1, cov2 and cov3 of `Components`, divided by the error variance.
+    interaction: Variance of the interaction of arms and readers.
+    The defaults of the last two are from Van Dyke's data, as printed by OR-DBM MRMC; a pilot study gives better values.
     """
 
     area: float = 0.85
@@ -326,7 +342,7 @@ class Expected:
     interaction: float = 0.0002
 
     def components(self, cases: int) -> Components:
-        """Computes the components for a number of cases, with the error variance of Hanley and McNeil (1982)."""
+        """Returns the variance components for a number of cases (error variance of Hanley and McNeil 1982)."""
         n1 = max(cases * self.abnormal, 1.0)
         n0 = max(cases - n1, 1.0)
         a = self.area
@@ -336,7 +352,7 @@ class Expected:
 
 
 def power(difference: float, parts: Components, interaction: float, r: int) -> float:
-    """Computes the power to detect an arm difference, with random readers and cases (Hillis et al. 2011, Eq. 9)."""
+    """Returns the power to detect a difference between two arms, with r random readers (Hillis et al. 2011, Eq. 9)."""
     shared = parts.between_readers
     within = max(interaction, 0.0) + parts.error - parts.cov1 - shared
     total = within + r * shared
@@ -353,12 +369,12 @@ def sample_sizes(
     readers: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 10, 15),
     cases: tuple[int, ...] = (40, 60, 80, 100, 150, 200, 300, 500),
 ) -> list[dict]:
-    """Computes the power of a trial for all pairs of numbers of readers and cases: [{"readers", "cases", "power"}].
+    """Returns the power of a trial for each pair of numbers of readers and cases: [{"readers", "cases", "power"}].
 
-    Raises ValueError if the difference is not between 0 and 1.
+    Raises ValueError if the absolute difference is not between 0 and 1.
     """
     if not 0 < abs(difference) < 1:
-        raise ValueError("The difference of areas must be between 0 and 1, for example 0.05.")
+        raise ValueError("The difference in AUROC must be between 0 and 1, for example 0.05.")
     return [
         {"readers": r, "cases": n, "power": power(difference, expected.components(n), expected.interaction, r)}
         for r in readers

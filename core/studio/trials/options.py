@@ -1,4 +1,4 @@
-"""The options of a reader trial's plan, in a module that loads no database, so that commands can list them quickly."""
+"""Options of a reader trial. This module does not load the database, so that commands can list the options quickly."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ARMS = {"crossover": ("unaided", "aided"), "sequential": ("both",), "unaided": (
 
 @dataclass(frozen=True)
 class TrialPlan(Config):
-    """The plan of a trial."""
+    """Settings of a reader trial."""
 
     name: str = option("", "Name of the trial.", label="Name", group="Trial")
     readers: tuple[str, ...] = option((), "Accounts with the role reader.", label="Readers", control="hidden")
-    design: str = option("crossover", "How each reader reads.", choices=tuple(DESIGNS), names=DESIGNS, label="Arms")
+    design: str = option("crossover", "Arms of each reader.", choices=tuple(DESIGNS), names=DESIGNS, label="Arms")
     run: str = option("", "Run whose scores and heat maps the aided arm shows.", label="Run", control="hidden")
     cases: str = option(
         "all", "All test cases with ground truth, or a random sample.", choices=("all", "drawn"),
@@ -31,20 +31,19 @@ class TrialPlan(Config):
     abnormal: int = option(20, "Number of abnormal cases in the sample.", low=2, high=100_000, label="Abnormal cases")
     seed: int = option(
         0,
-        "Seed of the sample, the order of cases, and which readers begin with the aided arm.",
+        "Seed of the sample, the order of cases, and the readers who begin with the aided arm.",
         low=0,
         label="Seed",
     )
     washout: int = option(28, "Time between a reader's lists.", unit="days", low=0, high=3650, label="Wash-out")
     repeats: int = option(
-        0, "Number of cases that each reader reads again at the end, unaided.", low=0,
-        label="Repeated cases",
+        0, "Number of cases that each reader reads again at the end, unaided.", low=0, label="Repeated cases",
     )  # fmt: skip
     scale: str = option(
-        "decisions", "Readers decide normal, unsure or abnormal, or also give a rating from 0 to 100.",
+        "decisions", "Decisions (normal, unsure, abnormal), or also ratings from 0 to 100.",
         choices=("decisions", "percent"), label="Scale",
     )  # fmt: skip
-    marks: bool = option(False, "Readers mark each lesion by a point or a box.", label="Mark location")
+    marks: bool = option(False, "Readers mark each lesion with a point or a box.", label="Mark location")
     rule: str = option(
         "centre", "A mark is a hit if its centre is inside the lesion, or if its box has an IoU of at least 0.1.",
         choices=RULES, label="Hit criterion",
@@ -58,7 +57,7 @@ class TrialPlan(Config):
         "the machine and each other", "What the panel did not see, as text for the report.", label="Panel blind to"
     )
     disagreement: str = option(
-        "majority", "If the panel disagrees: majority, adjudication, or the case is excluded.",
+        "majority", "If the panel disagrees: take the majority, adjudicate, or exclude the case.",
         choices=("majority", "adjudication", "left out"), label="Disagreements",
     )  # fmt: skip
     difference: float = option(
@@ -80,5 +79,5 @@ class TrialPlan(Config):
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arms that are compared: `unaided`, and `aided` unless the design is `unaided`."""
+        """The arms that are compared: `unaided`, and also `aided` unless the design is `unaided`."""
         return ("unaided",) if self.design == "unaided" else ("unaided", "aided")

@@ -1,6 +1,6 @@
-"""The plan of a reader trial, its cases with their reference standard, and each reader's lists.
+"""Plans of reader trials, their cases with ground truth, and the reading lists of each reader.
 
-A plan can be changed until the first decision is stored; then it is frozen, and its digest is in the audit trail
+A plan can be changed until the first decision is stored. It is then frozen, and its digest is in the audit trail
 (core/studio/review/decisions.py). core/studio/review/context.py decides what readers see during a trial.
 """
 
@@ -23,29 +23,29 @@ from core.studio.trials.options import ARMS, TrialPlan
 
 
 def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None = None) -> int:
-    """Saves a plan as a new trial, or replaces the plan of `trial`; returns the number of the trial.
+    """Saves a plan as a new trial, or as the new plan of `trial`, and returns the id of the trial.
 
-    Cases and ground truth are fixed at this time. Raises ValueError if an account does not have the role reader, the
-    run is unknown or has not scored all cases, either label has fewer than two cases, or the trial is frozen.
+    The cases and their ground truth are fixed at this time. Raises ValueError if a reader's account has another role,
+    if the run is unknown or has not scored all cases, if too few cases have ground truth, or if the trial is frozen.
     """
     study_row(store, study)
     for reader in plan.readers:
         if people.role_of(store, reader) != "reader":
-            raise ValueError(f"{reader} must be an account with the role reader, as others see what a trial hides.")
+            raise ValueError(f"{reader} must have the role reader, because other roles see what a trial hides.")
     rows = _with_truth(store, study, plan)
     draw = random.Random(f"cases {plan.seed}")
     kinds = {kind: [r for r in rows if r["truth"] == kind] for kind in ("normal", "abnormal")}
     sample_sizes = {"normal": plan.normal, "abnormal": plan.abnormal} if plan.cases == "drawn" else {}
     for kind, number in sample_sizes.items():
         if len(kinds[kind]) < number:
-            raise ValueError(f"Only {len(kinds[kind])} {kind} test cases have ground truth, not {number}.")
+            raise ValueError(f"Only {len(kinds[kind])} {kind} test cases have ground truth; the plan needs {number}.")
         kinds[kind] = draw.sample(kinds[kind], number)
     if min(map(len, kinds.values())) < 2:
         raise ValueError("A trial needs at least two normal and two abnormal test cases with ground truth.")
     chosen = sorted(kinds["normal"] + kinds["abnormal"], key=lambda r: r["id"])
     _check_run(store, study, plan, [r["id"] for r in chosen])
     if plan.repeats > len(chosen):
-        raise ValueError(f"The trial has {len(chosen)} cases, so at most as many can be read again.")
+        raise ValueError(f"Only the {len(chosen)} cases of the trial can be read again, not {plan.repeats}.")
     again = set(draw.sample(range(len(chosen)), plan.repeats))
     digest = _digest(plan, chosen, again)
     with store.write() as db:
@@ -57,7 +57,7 @@ def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None =
             ).lastrowid
         else:
             if get(store, trial)["frozen"]:
-                raise ValueError("The plan is frozen: a reader has decided. Plan another trial.")
+                raise ValueError("The plan is frozen because a decision has been stored: plan another trial.")
             _withdraw(store, trial)
             changes = ", ".join(f"{name} = ?" for name in row)
             db.execute(f"UPDATE trials SET {changes}, started = NULL WHERE id = ?", [*row.values(), trial])
@@ -70,7 +70,7 @@ def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None =
 
 
 def parts_of(plan: TrialPlan) -> dict[str, list[str]]:
-    """Returns the arms of each reader's lists in random order: half of the readers begin with the aided arm."""
+    """Returns the arms of each reader's lists, in order. In a crossover, a random half of the readers begins aided."""
     shuffled = list(plan.readers)
     random.Random(f"readers {plan.seed}").shuffle(shuffled)
     repeats = ["repeat"] * bool(plan.repeats)
@@ -78,7 +78,7 @@ def parts_of(plan: TrialPlan) -> dict[str, list[str]]:
 
 
 def _with_truth(store: Store, study: str, plan: TrialPlan) -> list[Row]:
-    """Returns the test cases with ground truth: id, sha256, truth, mask (number of the lesion mask, or None)."""
+    """Returns the test cases with ground truth: id, sha256, truth and mask (id of the lesion mask, or None)."""
     rows = store.query(
         "SELECT c.id, c.sha256, c.label AS truth, (SELECT m.id FROM lesion_masks m WHERE m.case_id = c.id "
         "AND m.reader IN (SELECT value FROM json_each(?)) ORDER BY m.version DESC LIMIT 1) AS mask "
@@ -98,13 +98,13 @@ def _with_truth(store: Store, study: str, plan: TrialPlan) -> list[Row]:
             row["truth"] = _of_panel(votes, plan.disagreement, ends.get(row["id"]))
     judged = [row for row in rows if row["truth"] in ("normal", "abnormal")]
     if plan.marks and not any(row["mask"] for row in judged if row["truth"] == "abnormal"):
-        raise ValueError("The plan has marks, but no abnormal case has a lesion mask to compare them with.")
+        raise ValueError("Readers mark lesions in this plan, but no abnormal case has a lesion mask to compare with.")
     return [row for row in judged if row["mask"] or row["truth"] == "normal" or not plan.marks]
 
 
 def _of_panel(votes: list[str | None], disagreement: str, settled: str | None) -> str | None:
     if None in votes:
-        return None  # not every member has read it
+        return None  # some members have not read the case
     if len(set(votes)) == 1:
         return votes[0]
     if disagreement == "adjudication":
@@ -124,14 +124,14 @@ def _check_run(store: Store, study: str, plan: TrialPlan, cases: list[int]) -> N
 
 
 def _digest(plan: TrialPlan, cases: list[Row], again: set[int]) -> str:
-    """Returns the SHA-256 of the plan and of each case's file, truth and lesion mask, which determine all orders."""
+    """Returns the SHA-256 of the plan and of each case's file, truth and lesion mask, which fix all reading orders."""
     listed = [[r["id"], r["sha256"], r["truth"], r["mask"], i in again] for i, r in enumerate(cases)]
     text = json.dumps({"plan": plan.to_dict(), "cases": listed}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _withdraw(store: Store, trial: int) -> None:
-    """Deletes the cases and parts of a trial, and ends its open lists, which have no decisions."""
+    """Deletes the cases and lists of a trial, and ends its open reading sessions, which contain no decisions."""
     ends = "UPDATE reading_sessions SET ended = ?, last_review = first_review WHERE ended IS NULL AND id IN "
     store.execute(f"{ends}(SELECT session FROM trial_parts WHERE trial = ?)", [now(), trial])
     for table in ("trial_cases", "trial_parts"):
@@ -139,7 +139,7 @@ def _withdraw(store: Store, trial: int) -> None:
 
 
 def get(store: Store, trial: int) -> dict[str, Any]:
-    """Returns the row of a trial, with its plan as a `TrialPlan`. Raises NotFound for an unknown trial."""
+    """Returns the row of a trial, with its plan as a `TrialPlan`. Raises NotFound if the trial is unknown."""
     row = store.one("SELECT * FROM trials WHERE id = ?", [trial])
     if row is None:
         raise NotFound(f"Unknown trial {trial}.")
@@ -147,40 +147,44 @@ def get(store: Store, trial: int) -> dict[str, Any]:
 
 
 def of_study(store: Store, study: str) -> list[Row]:
-    """Lists the trials of a study, newest first: [{"id"}]."""
+    """Returns the trials of a study, newest first: [{"id"}]. Raises NotFound if the study is unknown."""
     study_row(store, study)
     return store.query("SELECT id FROM trials WHERE study = ? ORDER BY id DESC", [study])
 
 
 def usual() -> dict[str, Any]:
-    """Returns the default of each option of a plan, {name: value}."""
+    """Returns the default value of each option of a plan, by option name."""
     return {f.name: f.default for f in fields(TrialPlan)}
 
 
 def start(store: Store, trial: int, by: str) -> None:
-    """Opens a trial for its readers, who from then on see nothing of the study but their lists.
+    """Opens a trial for its readers, who from then on see nothing of the study except their lists.
 
-    Raises ValueError if one of them takes part in another trial of the study, or no longer has the role reader.
+    Raises ValueError if the trial has already started, or if a reader takes part in another open trial of the study or
+    no longer has the role reader.
     """
     with store.write() as db:
         row = get(store, trial)
         if row["started"]:
-            raise ValueError("The trial has started already.")
+            raise ValueError("The trial has already started.")
         for reader in row["plan"].readers:
             if people.role_of(store, reader) != "reader":
-                raise ValueError(f"{reader} must be an account with the role reader, as others see what a trial hides.")
+                raise ValueError(f"{reader} must have the role reader, because other roles see what a trial hides.")
             if row["study"] in {r["study"] for r in store.query(sessions.IN_TRIALS, {"reader": reader})}:
-                raise ValueError(f"{reader} takes part in another trial of this study, which is still open.")
+                raise ValueError(f"{reader} takes part in another open trial of this study: close that trial first.")
         db.execute("UPDATE trials SET started = ? WHERE id = ?", [now(), trial])
         audit.record(store, by, "trial-start", study=row["study"], after={"trial": trial, "digest": row["digest"]})
 
 
 def close(store: Store, trial: int, by: str) -> None:
-    """Closes a trial: its report can be written, and its readers see the study again. Unread cases stay unread."""
+    """Closes a trial, so that its report can be written and its readers see the study again.
+
+    Cases without a decision stay unread. Raises ValueError if the trial is not open.
+    """
     with store.write() as db:
         row = get(store, trial)
         if not row["started"] or row["closed"]:
-            raise ValueError("Only a trial that is open can be closed.")
+            raise ValueError("Only an open trial can be closed.")
         db.execute("UPDATE trials SET closed = ? WHERE id = ?", [now(), trial])
         query = "SELECT p.reader FROM trial_parts p JOIN reading_sessions h ON h.id = p.session "
         for trial_part in store.query(f"{query}WHERE p.trial = ? AND h.ended IS NULL", [trial]):
@@ -196,14 +200,17 @@ _PARTS = """SELECT p.id, p.reader, p.number, p.arm, p.session, h.created AS open
 
 
 def progress(store: Store, trial: int) -> list[Row]:
-    """Lists each reader's parts (reading lists): arm, number of cases, number read, times of opening and end."""
+    """Returns the reading lists in a trial: arm, numbers of cases and of read cases, and times of opening and end."""
     return store.query(_PARTS, [trial])
 
 
 def lists_of(store: Store, reader: str) -> list[dict[str, Any]]:
-    """Lists the open trials of a reader: [{trial, study, name, part, parts, cases, read, state, opens}].
+    """Returns the open trials of a reader, each with the reader's current list.
 
-    state: open, ready, waits (until `opens`) or done. Future arms are not revealed.
+    part, parts: Number of the current list, counted from 1, and number of the reader's lists.
+    cases, read: Number of cases in the current list, and number of them that have been read.
+    state: `open`, `ready`, `waits` (until the time `opens`) or `done`.
+    The arms of the lists are not revealed.
     """
     query = (
         "SELECT DISTINCT t.id, t.study, t.name, t.plan FROM trials t JOIN trial_parts p ON p.trial = t.id "
@@ -245,9 +252,10 @@ def _later(when: str, days: int) -> str:
 
 
 def open_part(store: Store, trial: int, reader: str) -> int:
-    """Opens the reader's next list, in a random order, and returns the number of its reading session.
+    """Opens the reader's next list, with the cases in random order, and returns the id of its reading session.
 
-    Raises ValueError before the end of the wash-out or after the last list, NotFound if the reader does not take part.
+    Raises ValueError before the end of the wash-out or after the last list, and NotFound if no open trial is the
+    reader's.
     """
     with store.write() as db:
         listed = next((row for row in lists_of(store, reader) if row["trial"] == trial), None)

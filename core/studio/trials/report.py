@@ -1,7 +1,7 @@
-"""The files of a trial's report: HTML page and PDF, lists for iMRMC and RJafroc, the plan.
+"""Files of a trial's report: HTML page, PDF, CSV lists for iMRMC and RJafroc, and the plan.
 
-Readers are R1, R2, ..., the panel P1, P2, ... and cases 1, 2, ... in the order of the plan; the files contain no names
-of people and none of the studio's case numbers. The plan's digest is that of the plan with names, as the studio has it.
+The files contain no names of people and no case numbers of the studio: readers are called R1, R2, ..., members of the
+panel P1, P2, ..., and cases 1, 2, ... in the order of the plan. The plan's digest is that of the plan with the names.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
     """Writes FILES to a folder; returns {"trial", "digest", "files"}. Raises ValueError if the trial is not closed."""
     row = plan.get(store, trial)
     if not row["closed"]:
-        raise ValueError("The trial must be closed first: until then its results must not reach a reader.")
+        raise ValueError("The trial is not closed: close it first, because readers must not see results before.")
     reads = analysis.collect(store, trial)
     names = {name: f"P{j + 1}" for j, name in enumerate(row["plan"].panel)}
     names |= {name: f"R{j + 1}" for j, name in enumerate(reads.readers)}
@@ -56,7 +56,7 @@ def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
 
 
 def _coded(value: Any, names: dict[str, str], here: bool = False) -> Any:
-    """Replaces the names of people under the keys NAMED, as list items or as keys. here: whether `value` is there."""
+    """Replaces people's names by codes under the keys NAMED. `here` is whether `value` itself is under such a key."""
     if isinstance(value, dict):
         return {names.get(k, k) if here else k: _coded(v, names, k in NAMED) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -65,7 +65,7 @@ def _coded(value: Any, names: dict[str, str], here: bool = False) -> Any:
 
 
 def bundled(folder: Path) -> bytes:
-    """Returns a zip of the report's FILES in a folder."""
+    """Returns the FILES of a report's folder as a zip archive."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
         for name in FILES:
@@ -73,14 +73,11 @@ def bundled(folder: Path) -> bytes:
     return out.getvalue()
 
 
-# Lists in the formats of iMRMC and RJafroc.
-
-
 def lists(store: Store, reads: Reads) -> dict[str, str]:
-    """Returns the lists for iMRMC and RJafroc as CSV, {file: text}: imrmc.csv, truth.csv, fp.csv, tp.csv.
+    """Returns the CSV lists for iMRMC and RJafroc by file name, with the complete cases that the analysis uses.
 
-    imrmc.csv: readerID, caseID, modalityID, score, with the truth as reader -1. truth.csv, fp.csv, tp.csv: the sheets
-    TRUTH, FP and TP of RJafroc's workbook. They contain only complete cases, as the analysis does.
+    imrmc.csv has the columns readerID, caseID, modalityID and score; its rows of reader -1 contain the ground truth.
+    truth.csv, fp.csv and tp.csv are the sheets TRUTH, FP and TP of RJafroc's workbook.
     """
     complete = np.flatnonzero(reads.complete)
     imrmc = [[-1, k + 1, "truth", int(reads.truth[k])] for k in complete]
@@ -127,9 +124,6 @@ def _csv(head: list[str], rows: list[list]) -> str:
     return out.getvalue()
 
 
-# Tables as text, for both page and PDF.
-
-
 def _f(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
@@ -146,14 +140,18 @@ def _with(row: dict | None) -> str:
 
 
 def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
-    """Returns all tables of the report. row: the trial. results: a result of `analysis.figures`."""
+    """Returns the tables of the report, each as (title, note, column heads, rows).
+
+    row: Trial, as returned by `plan.get`.
+    results: Results of the trial, as returned by `analysis.figures`, with readers' codes instead of names.
+    """
     trial_plan = row["plan"]
     codes = results["readers"]
     out: list[Table] = [_of_plan(row), _of_flow(results)]
     if not results["enough"]:
         return out
     truth = "imported labels" if trial_plan.reference == "labels" else f"a panel of {len(trial_plan.panel)}"
-    against = f"Reference standard: {truth}, of {row['created'][:10]}."
+    against = f"Reference standard: {truth}, fixed on {row['created'][:10]}."
     if results["analysis"]:
         rows = []
         for measure, result in results["analysis"].items():
@@ -216,8 +214,8 @@ def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
         ]  # fmt: skip
         head = ["Reader", "Correct in both", "Helped", "Harmed", "Wrong in both", "McNemar p", "Corrected", "Misled"]
         note = (
-            "Helped: only the aided decision is correct; harmed: only the unaided one is. Corrected: of the wrong "
-            "unaided decisions with a correct AI result; misled: of the correct ones with a wrong AI result."
+            "Helped: only the aided decision is correct. Harmed: only the unaided decision is correct. Corrected: "
+            "wrong decisions that a correct AI result changed. Misled: correct decisions that a wrong one changed."
         )
         out.append(("Changes of decision", note, head, rows))
     return out + _of_agreement(results)
@@ -237,8 +235,8 @@ def _of_plan(row: dict[str, Any]) -> Table:
         ["Wash-out", f"{trial_plan.washout} days"],
         ["Cases read twice", str(trial_plan.repeats)],
         ["Scale", ("0 to 100, and " if trial_plan.scale == "percent" else "") + "normal, unsure, abnormal"],
-        ["Marks", f"yes; rule of a hit: {trial_plan.rule}" if trial_plan.marks else "none"],
-        ["Run of the aided arm", trial_plan.run or "none"],
+        ["Lesion marks", f"yes; hit criterion: {trial_plan.rule}" if trial_plan.marks else "none"],
+        ["Run shown in the aided arm", trial_plan.run or "none"],
         ["Reference standard", "imported labels" if trial_plan.reference == "labels" else
          f"panel of {len(trial_plan.panel)}, blind to {trial_plan.blind_to}; disagreements: {trial_plan.disagreement}"],
         ["Date of the reference standard", row["created"]],
@@ -247,7 +245,7 @@ def _of_plan(row: dict[str, Any]) -> Table:
         ["Started, frozen, closed", " / ".join((row[k] or "–")[:19] for k in ("started", "frozen", "closed"))],
         ["Digest of the plan", row["digest"]],
     ]  # fmt: skip
-    return ("The plan", "The plan when the first decision was stored.", ["", ""], rows)
+    return ("The plan", "The plan as it was when the first decision was stored.", ["", ""], rows)
 
 
 def _of_flow(results: dict[str, Any]) -> Table:
@@ -256,7 +254,7 @@ def _of_flow(results: dict[str, Any]) -> Table:
     rows = [
         ["Test cases of the study", str(flow["in_study"])],
         ["In the trial", f"{flow['in_trial']} ({flow['normal']} normal, {flow['abnormal']} abnormal)"],
-        *([["Patients", f"{patients}; images of one patient are not independent, but are analysed as if they were"]]
+        *([["Patients", f"{patients}; images of the same patient are analysed as if they were independent"]]
           if patients is not None and patients < flow["in_trial"] else []),
         *([f"Read by {code}", ", ".join(f"{arm} {n}" for arm, n in read.items())]
           for code, read in flow["read"].items()),
@@ -292,19 +290,16 @@ def _kappa(row: dict) -> str:
     return "–" if row["kappa"] is None else f"{row['kappa']:.3f} ({row['low']:.3f} to {row['high']:.3f}), n {row['n']}"
 
 
-# Figures, page and PDF.
-
-
 def drawn(results: dict[str, Any], marks: bool) -> list[tuple[str, Any]]:
-    """Draws the case flow and, where available, the ROC, FROC and AFROC curves: [(title, figure)]."""
+    """Draws the case flow and, if the results include them, the ROC, FROC and AFROC curves: [(title, figure)]."""
     out = [("Flow of cases", _flow_figure(results))]
     if results["enough"]:
         curves = [[reader_row["points"] for reader_row in arm] for arm in results["by_reader"]]
-        out.append(("ROC curves", _curves(results, curves, "False positive share", "Sensitivity", fits=True)))
+        out.append(("ROC curves", _curves(results, curves, "False positive fraction", "Sensitivity", fits=True)))
     if marks and "froc" in results:
-        for kind, x in (("froc", "Misses per image"), ("afroc", "Share of normal cases with a miss")):
+        for kind, x in (("froc", "Misses per image"), ("afroc", "Fraction of normal cases with a miss")):
             turned = [[np.array(curve).T.tolist() for curve in arm] for arm in results[kind]]
-            out.append((f"{kind.upper()} curves", _curves(results, turned, x, "Share of lesions hit", fits=False)))
+            out.append((f"{kind.upper()} curves", _curves(results, turned, x, "Fraction of lesions hit", fits=False)))
     return out
 
 
@@ -362,18 +357,18 @@ def _curves(results: dict[str, Any], curves: list[list], x: str, y: str, fits: b
                 grid = np.linspace(1e-4, 1 - 1e-4, 300)
                 axes.plot(grid, Binormal(**fit).curve(grid), ":", lw=1, color=colour)
         axes.set(
-            xlabel=x, ylabel=y, title=arm, ylim=(-0.02, 1.02), xlim=(-0.02, 1.02) if "share" in x.lower() else None
+            xlabel=x, ylabel=y, title=arm, ylim=(-0.02, 1.02), xlim=(-0.02, 1.02) if "fraction" in x.lower() else None
         )
         axes.legend(loc="lower right", fontsize=8, frameon=False)
         axes.grid(alpha=0.25)
     return figure
 
 
-CAPTIONS = {"ROC curves": "Solid: empirical. Dotted: binormal, where it fits."}
+CAPTIONS = {"ROC curves": "Solid lines are empirical curves; dotted lines are binormal fits, if they exist."}
 
 
 def page(row: dict[str, Any], results: dict[str, Any], pictures: list[tuple[str, Any]]) -> str:
-    """Returns the report as a self-contained HTML page."""
+    """Returns the report as a self-contained HTML page. The pictures are a result of `drawn`."""
     escape = html.escape
     sections = [
         f"<h1>{escape(row['name'])}</h1><p class=note>A reader trial. Made {now()[:10]} by PMSACL Studio. {WARNING}</p>"
@@ -404,7 +399,7 @@ def _image(title: str, figure) -> str:
     )
 
 
-LENGTH, WIDTH = 0.88 * 11.69 * 72, 100  # of the text area of a page, in points and in characters of 8 points
+LENGTH, WIDTH = 0.88 * 11.69 * 72, 100  # text area of a page: height in points, width in characters at 8 points
 
 
 def _pdf(path: Path, row: dict[str, Any], results: dict[str, Any], pictures: list[tuple[str, Any]]) -> None:
@@ -468,5 +463,5 @@ def _pdf(path: Path, row: dict[str, Any], results: dict[str, Any], pictures: lis
 
 
 def sizes(difference: float, area: float, abnormal: float) -> list[dict]:
-    """Computes the sample-size table: the power by numbers of readers and cases."""
+    """Returns the power to detect a difference in AUROC, by numbers of readers and cases (see `mrmc.sample_sizes`)."""
     return mrmc.sample_sizes(difference, mrmc.Expected(area=area, abnormal=abnormal))

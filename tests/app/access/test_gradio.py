@@ -23,7 +23,7 @@ FUNCTIONS = {
     "studies": ANSWERED, "runs": ANSWERED, "score_image": ANSWERED, "explain": ANSWERED, "worklist": ANSWERED,
     "decide": ANSWERED, "medmix_preview": ANSWERED, "train": ANSWERED, "job": ANSWERED, "stop": ANSWERED,
 }  # fmt: skip
-BROKEN = "Something is broken here (KeyError); the details are in errors.log in the studio's home."
+BROKEN = "An internal error occurred (KeyError). See errors.log in the studio's home for details."
 WHO = {"reader": "ann", "blind reader": "ann", "reader of another study": "bob", "administrator": "root"}
 
 

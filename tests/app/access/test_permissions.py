@@ -141,7 +141,7 @@ def test_openapi_is_for_those_who_are_signed_in_and_says_who_may_do_what(asked):
     assert visitor(server).get("/openapi.json").status_code == 401
     operation = visitor(server, "ann").get("/openapi.json").json()["paths"]["/api/accounts/{study}"]["get"]
     assert operation["security"] == [{"session": ["administrator"]}] and operation["tags"] == ["accounts"]
-    assert operation["summary"] == "List the accounts, with each reader's progress in the study"
+    assert operation["summary"] == "Lists the accounts, with each reader's progress in the study"
 
 
 @pytest.mark.slow

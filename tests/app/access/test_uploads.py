@@ -66,7 +66,7 @@ def test_files_that_come_at_once_are_counted_together(room, monkeypatch):  # noq
     codes = [ann.put(f"/api/study/drop/{drop}?path={name}.png", content=b"x").status_code for name in "def"]
     assert codes == [200, 200, 400]
     deep = ann.put(f"/api/study/drop/{drop}?path={'a/' * 40}b.png", content=b"x")
-    assert deep.status_code == 400 and "not a name" in deep.json()["error"]
+    assert deep.status_code == 400 and "not a valid file name" in deep.json()["error"]
 
 
 @pytest.mark.slow

@@ -193,7 +193,7 @@ def scores_flags_maps(store, rng, cases: list[int] | None = None) -> None:
              "2026-02-02T00:00:00.000Z", extra, row["run"], row["case_id"]],
         )  # fmt: skip
     for case in never(store):
-        found = [float(rng.random()), "unlike what is marked", case]
+        found = [float(rng.random()), "unlike annotated lesions", case]
         store.execute("UPDATE next_marks SET value = ?, why = ? WHERE case_id = ?", found)
     store.execute("DELETE FROM readings WHERE case_id = ? AND run = (SELECT max(run) FROM readings)", never(store)[:1])
 

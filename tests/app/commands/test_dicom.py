@@ -137,7 +137,7 @@ def test_in_from_orthanc_read_decided_and_back(store, tiny_study, tmp_path, orth
         assert answer.status_code == 200, answer.text
         seconds = time.monotonic() - began
         wait(lambda: lines)
-    assert lines == [f"ORTHANC: {COUNT} stored, 0 there already, 0 refused"]
+    assert lines == [f"ORTHANC: {COUNT} stored, 0 already present, 0 refused"]
     at = [1000.0]
     watch.look(store, lambda: at[0])
     at[0] += watch.SETTLE
@@ -217,7 +217,7 @@ def test_a_server_that_is_not_there_and_words_that_are_not_known(store, tiny_stu
     watch.set_watch(store, tiny_study, str(tmp_path / "drop"), "root")
     with pytest.raises(Refusal, match="cannot be reached"):
         fetch(store, tiny_study, f"http://127.0.0.1:{free_port()}/dicom-web", "root", {})
-    with pytest.raises(ValueError, match="begins with https://"):
+    with pytest.raises(ValueError, match="must begin with https://"):
         send([], "ftp://x")
     home = ["--home", str(store.home.path)]
     assert main(["dicom", "send", tiny_study, "https://127.0.0.1", "--kinds", "seg,x", *home]) == 2

@@ -59,14 +59,14 @@ def test_import_list_and_show(capsys, tiny_folder, home):
 @pytest.mark.parametrize(
     "argv, sentence",
     [
-        (["study", "show", "nobody"], "no study 'nobody'"),
-        (["study", "import", "x", "/nowhere/at/all"], "no folder"),
-        (["pretrain", "nobody"], "no study"),
-        (["fit", "nobody"], "no run"),
-        (["score", "nobody"], "no run"),
-        (["evaluate", "nobody"], "no study"),
+        (["study", "show", "nobody"], "unknown study 'nobody'"),
+        (["study", "import", "x", "/nowhere/at/all"], "does not exist"),
+        (["pretrain", "nobody"], "unknown study"),
+        (["fit", "nobody"], "unknown run"),
+        (["score", "nobody"], "unknown run"),
+        (["evaluate", "nobody"], "unknown study"),
         (["jobs", "pause"], "number of a job"),
-        (["jobs", "pause", "7"], "no job 7"),
+        (["jobs", "pause", "7"], "unknown job 7"),
         (["demo", "--device", "abacus"], "not one of auto, cpu"),
     ],
 )
@@ -85,7 +85,7 @@ def test_options_and_their_mistakes(capsys, tiny_study, home):
 
     assert "KEY=VALUE" in mistake("--set", "lr")
     assert "has no nonsense" in mistake("--set", "nonsense=1")
-    assert "takes float" in mistake("--set", "lr=fast")
+    assert "must be of type float" in mistake("--set", "lr=fast")
     assert "unknown preset" in mistake("--preset", "grand")
     assert "choose from: paper, quick" in mistake("--medmix", "grand")
     assert options_of(["lr=0.1", "medmix.k=2", "centres=random"]) == {"lr": 0.1, "medmix.k": 2, "centres": "random"}
@@ -131,7 +131,7 @@ def test_the_demo_is_there_where_a_verb_names_it(capsys, home):
     _, out, _ = call(capsys, "study", "list", "--json", "--home", str(home.path))
     assert [s["id"] for s in json.loads(out)["studies"]] == ["demo"]
     status, _, err = call(capsys, "report", "--study", "demo-1", "--home", str(home.path))
-    assert status == 2 and "no study 'demo-1'" in err
+    assert status == 2 and "unknown study 'demo-1'" in err
 
 
 def test_doctor(capsys, tiny_study, tiny_folder, home):

@@ -122,7 +122,7 @@ def test_marked_offered_learnt_compared_adopted_and_rolled_back(page, page_url, 
     dialog.get_by_text("All figures").click()
     table = dialog.locator(".rv-learnt table")
     table.wait_for()
-    assert "cases that it did not learn from" in dialog.inner_text()
+    assert "unseen cases" in dialog.inner_text()
     assert [table.locator("th", has_text=name).count() for name in ("Image AUROC", "PRO")] == [1, 1]
 
     dialog.get_by_role("button", name="Side by side").click()
@@ -135,7 +135,7 @@ def test_marked_offered_learnt_compared_adopted_and_rolled_back(page, page_url, 
         page.evaluate(f"{WIDGET}.review.goTo({case})")
         page.wait_for_function(f"{WIDGET}.review.detail.id === {case}")
         words = page.evaluate(f"{WIDGET}.review.detail.readings['{learnt}'].words")
-        assert ("learnt from this case" in words) == seen
+        assert ("trained on this case" in words) == seen
 
     of = page.get_by_role("group", name="Detector").get_by_role("button")
     for button, titles in (("Adopt", ["Learnt from marks", "PaDiM"]), ("Roll back", ["PaDiM", "Learnt from marks"])):

@@ -88,7 +88,7 @@ def test_a_role_holds_at_once_and_a_reset_or_removal_ends_sessions(served):
     assert ben.get("/api/status").status_code == 401 and not enters(server, "ben", PASSWORD)
     assert list(rows(root)) == ["ann", "root"]
     for path in list(ACTS)[1:]:
-        assert "no reader called 'ben'" in root.post(path, json=ACTS[path]).json()["error"]
+        assert "unknown reader 'ben'" in root.post(path, json=ACTS[path]).json()["error"]
     back = root.post("/api/accounts", json={"name": "ben", "role": "reader"}).json()
     assert enters(server, "ben", back["password"])
 

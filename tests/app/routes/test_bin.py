@@ -89,11 +89,11 @@ def test_a_reader_keeps_so_much_and_an_administrator_more(asked, monkeypatch):
     preset = {"name": "one", "config": {}}
     assert client.post("/api/medmix/presets", json=preset, headers=ANN).json()["ok"]
     more = client.post("/api/medmix/presets", json=preset | {"name": "two"}, headers=ANN)
-    assert more.status_code == 400 and "that is the most" in more.json()["error"]
+    assert more.status_code == 400 and "You have reached the limit" in more.json()["error"]
     assert client.post("/api/medmix/presets", json=preset | {"name": "two"}, headers=ROOT).json()["ok"]
     few(monkeypatch, "run", 1)
     again = client.post(f"/api/training/run/{run}/repeat", headers=ANN)
-    assert again.status_code == 400 and "You keep 1 runs" in again.json()["error"]
+    assert again.status_code == 400 and "limit of 1 runs" in again.json()["error"]
 
 
 def test_runs_have_a_size_and_the_disk_an_end(asked, monkeypatch):
@@ -105,5 +105,5 @@ def test_runs_have_a_size_and_the_disk_an_end(asked, monkeypatch):
     with pytest.raises(limits.TooMuch, match="more than"):
         limits.demand_room(store, "run", "ann")
     monkeypatch.setattr(limits, "SPARE", 2**60)
-    with pytest.raises(limits.TooMuch, match="until there is room"):
+    with pytest.raises(limits.TooMuch, match="free some space"):
         limits.demand_room(store, "run", "bob")

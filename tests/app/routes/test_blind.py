@@ -137,7 +137,7 @@ def test_a_session_without_a_case_is_refused_and_the_open_one_goes_on(reading):
     begun = root.post("/api/reading/start", json={"study": STUDY, "choice": "all", "count": 3}).json()
     before = store.first("SELECT count(*) AS n FROM events")["n"]
     refused = root.post("/api/reading/start", json=none)
-    assert refused.status_code == 400 and "Your open session goes on." in refused.json()["error"]
+    assert refused.status_code == 400 and "Your open session continues." in refused.json()["error"]
     held = sessions.open_session(store, "root")
     assert (
         held is not None
@@ -161,7 +161,7 @@ def test_the_report_of_a_session_is_its_readers_and_administrators_and_tells_not
         for word in words:
             ann.post("/api/review/decide", json={"case": case["id"], "decision": word, "seconds": 2.0})
     refused = ann.get(path)
-    assert refused.status_code == 400 and "when the session has ended" in refused.json()["error"]
+    assert refused.status_code == 400 and "while it is open" in refused.json()["error"]
     assert root.get(path).status_code == 400, "nor for administrators before its end"
     ann.post("/api/reading/end")
 

@@ -54,7 +54,7 @@ def test_a_fit_of_another_study_is_refused_and_blind_readers_learn_nothing(store
     _, fit = scored_padim(store, tiny_study)
     client = client_of(store)
     refused = client.post("/api/learn/other", json={"fit": fit})
-    assert refused.status_code == 400 and "no fit of this study" in refused.json()["error"]
+    assert refused.status_code == 400 and "does not belong to this study" in refused.json()["error"]
     sessions.set_blind(store, tiny_study, True, "root")
     assert client.get(f"/api/learn/{tiny_study}").status_code == 403
 

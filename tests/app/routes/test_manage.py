@@ -84,8 +84,8 @@ def test_dealing_singly_then_doubly_then_taking_back(asked):
     decide(store, case, "ben", "normal")
     back = post("unassign", {"reader": "ben"})
     assert back["taken_back"] == 11 and counts(back)["ben"] == (1, 1) and counts(back)["ann"] == (12, 0)
-    assert "at least as many readers" in post("assign", {"readers": ["ann"], "per_case": 2}, 400)["error"]
-    assert "no reader called 'eve'" in post("assign", {"readers": ["eve"]}, 400)["error"]
+    assert "name at least as many" in post("assign", {"readers": ["ann"], "per_case": 2}, 400)["error"]
+    assert "Unknown reader 'eve'" in post("assign", {"readers": ["eve"]}, 400)["error"]
     kinds = [e["kind"] for e in audit.trail(store, STUDY)]
     assert kinds.count("assign") == 2 and kinds.count("unassign") == 1 and audit.verify(store)["ok"]
     mine = client.get(f"/api/review/list?study={STUDY}&assigned=1", headers={"x-user": "ben"}).json()["rows"]
@@ -109,7 +109,7 @@ def test_labels_watch_and_a_missing_study(asked, tmp_path):
     for path in ("nothing", "nothing/watch"):
         answer = client.post(f"/api/manage/{path}", json=body, headers=root)
         assert answer.status_code in (400, 404, 405)
-    assert "no study" in client.post("/api/manage/nothing/labels", json={"labels": ["a"]}, headers=root).json()["error"]
+    assert "unknown" in client.post("/api/manage/nothing/labels", json={"labels": ["a"]}, headers=root).json()["error"]
 
 
 @pytest.mark.slow

@@ -136,7 +136,7 @@ def test_what_cannot_be_matched_is_said():
         Lesions.of([image, image], [mask, 0 * mask])
     with pytest.raises(ValueError, match="at least 8 normal images"):
         Transform.match([image] * 4, [mask, *[0 * mask] * 3], tries=1)
-    with pytest.raises(ValueError, match="each image has one mask"):
+    with pytest.raises(ValueError, match="each image needs one mask"):
         Transform.match([image] * 4, [mask], tries=1)
 
 

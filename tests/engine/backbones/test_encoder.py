@@ -115,7 +115,7 @@ def test_unfit_weights_are_refused_in_words(tmp_path, resnet):
     for name, says in (
         ("a.pth", "it has no conv1.weight"),
         ("r50.pth", "is not a resnet18"),
-        ("list.pth", "no weights by name"),
+        ("list.pth", "no named weights"),
         ("bad.safetensors", "cannot be read"),
         ("w.bin", r"\.safetensors"),
         ("absent.pth", "no weights file"),
@@ -131,7 +131,7 @@ def test_imagenet_offline_says_what_to_do(monkeypatch):
 
     monkeypatch.setattr("torch.hub.load_state_dict_from_url", offline)
     monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", offline)
-    with pytest.raises(weights.BadWeights, match="fetch https://.*give its path as the encoder's init"):
+    with pytest.raises(weights.BadWeights, match="download https://.*set the encoder's init to its path"):
         build_encoder(EncoderConfig(init="imagenet"))
 
 

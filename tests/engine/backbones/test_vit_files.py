@@ -169,7 +169,7 @@ def test_other_files_are_refused_with_a_sentence(held, tmp_path):
     np.savez(tmp_path / "code.npz", **{"embedding/kernel": np.array([print], dtype=object)})
     (tmp_path / "broken.npz").write_bytes(b"PK no zip")
     for name in ("other.npz", "code.npz", "broken.npz"):
-        with pytest.raises(weights.BadWeights, match="cannot be read as Google's weights of a vit_tiny"):
+        with pytest.raises(weights.BadWeights, match="cannot be read as Google's weights of vit_tiny"):
             of_file(VIT, tmp_path / name)
-    with pytest.raises(weights.BadWeights, match="for timm's ViTs"):
+    with pytest.raises(weights.BadWeights, match="for timm's vision transformers"):
         build_encoder(EncoderConfig(init=str(tmp_path / "other.npz")))

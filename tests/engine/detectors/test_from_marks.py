@@ -281,7 +281,7 @@ def test_without_marks_it_is_the_base(encoder, base, tmp_path):
     empty.masks[:] = 0
     for marks in (None, empty):
         detector = Learnt.fit(encoder, normals(24, SIDE), config_of(base), FitContext(marks=marks))
-        assert "Nothing is marked" in detector.remarks[0] and detector.outline_level() is None
+        assert "Nothing is annotated" in detector.remarks[0] and detector.outline_level() is None
     detector.save(tmp_path)
     others, alone = normals(3, SIDE, 5), PaDiM.load(base)
     found, want = Learnt.load(tmp_path).predict(others), alone.predict(others)

@@ -139,7 +139,7 @@ def test_estimate_is_the_mean_of_each_class_whatever_the_batches():
 
 
 def test_estimate_refuses_a_class_without_images():
-    with pytest.raises(ValueError, match="without a single image"):
+    with pytest.raises(ValueError, match="each class needs an image"):
         estimate_centres(lambda x: x.flatten(1), [(torch.rand(2, 3, 2, 2), torch.tensor([0, 0]))], 2)
 
 

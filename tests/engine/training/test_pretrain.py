@@ -153,7 +153,7 @@ def test_mistakes_are_named_in_words(tmp_path):
         ("the configuration's size is 64", IMAGES, TINY.replace(size=64), {}),
         ("at least 2 images", IMAGES[:1], TINY, {}),
         ("must be uint8", IMAGES.astype(np.float32), TINY, {}),
-        ("they must agree", Data(IMAGES, np.ones((10, 8, 8), np.uint8)), TINY, {}),
+        ("but must be", Data(IMAGES, np.ones((10, 8, 8), np.uint8)), TINY, {}),
         ("device 'tpu'", IMAGES, TINY, {"device": "tpu"}),
     ):
         with pytest.raises(ValueError, match=says):

@@ -54,7 +54,7 @@ def test_the_trail_stays_readable_and_what_was_brought_in_is_sealed(sent, other)
     assert audit.verify(other)["ok"]
     other.execute("DROP TRIGGER reviews_said_once")
     other.execute("UPDATE reviews SET decision = 'normal' WHERE id = 2")
-    assert "brought in" in audit.verify(other)["problems"][0]
+    assert "imported reviews" in audit.verify(other)["problems"][0]
     other.execute("DROP TRIGGER foreign_events_no_update")
     other.execute("UPDATE foreign_events SET who = 'eve' WHERE id = 2")
     assert "event 2 was altered" in verify_foreign(other)[0]

@@ -139,7 +139,7 @@ def test_pseudo_classes_are_those_that_pre_training_separates(world, made):
 
 
 def test_mistakes_are_sentences(world):
-    with pytest.raises(NotFound, match="no snapshot of epoch 9; choose from: 0, 1, 2"):
+    with pytest.raises(NotFound, match="no saved encoder of epoch 9; choose from: 0, 1, 2"):
         world.embed(epochs=(9,))
     with pytest.raises(NotFound, match="draw it again"):
         library.open_map(world.store, "nothing")

@@ -69,7 +69,7 @@ def test_new_images_are_placed_by_the_verb(embed, tmp_path):
     status, answer, said = embed(*options, "--place", str(tmp_path / "ward 3"))
     assert status == 0, said
     assert len(answer["placed"]["images"]) == 4 and answer["placed"]["left_out"][0][0] == "broken.png"
-    assert "placed 4 images of ward 3" in said and "left out broken.png" in said
+    assert "placed 4 images of ward 3" in said and "skipped broken.png" in said
     assert "placed: ward 3 (4)" in figure.read_text()
     found = [row for row in csv.DictReader(rows.open()) if row["placed"] == "ward 3"]
     assert len(found) == 8 and {row["epoch"] for row in found} == {"0", "2"}
@@ -80,7 +80,7 @@ def test_new_images_are_placed_by_the_verb(embed, tmp_path):
 def test_mistakes_of_placing_are_sentences(embed, world, tmp_path):
     for options, sentence in (
         (("--place", str(tmp_path / "no")), "does not exist"),
-        (("--study", "nobody"), "no study 'nobody'"),
+        (("--study", "nobody"), "unknown study 'nobody'"),
         (("--place", str(tmp_path), "--study", world.study), "not allowed with"),
     ):
         status, answer, said = embed("--method", "pca", *options)

@@ -48,9 +48,9 @@ def _decided(store: Store, count: int = 4) -> list[int]:
         (["DROP TRIGGER events_no_delete", "DELETE FROM events WHERE id = 4"], "has no event"),
         (
             ["DROP TRIGGER reviews_said_once", "UPDATE reviews SET decision = 'normal' WHERE id = 3"],
-            "review 3 is not what",
+            "review 3 differs",
         ),
-        (["DROP TRIGGER reviews_no_delete", "DELETE FROM reviews WHERE id = 1"], "review 1 is gone"),
+        (["DROP TRIGGER reviews_no_delete", "DELETE FROM reviews WHERE id = 1"], "review 1 is missing"),
     ],
 )
 def test_changes_around_the_triggers_are_found(room, tampering, problem):
@@ -136,4 +136,4 @@ def test_trail_joins_the_comment_of_a_decision_which_its_event_does_not_hold(roo
     assert audit.trail(store)[0]["after"]["comment"] == "näher ansehen"
     store.execute("DROP TRIGGER reviews_said_once")
     store.execute("UPDATE reviews SET comment = 'x'")
-    assert "is not what its event says" in audit.verify(store)["problems"][0]
+    assert "differs from its event" in audit.verify(store)["problems"][0]

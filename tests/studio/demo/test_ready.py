@@ -115,7 +115,7 @@ def test_a_table_that_changed_is_noticed(opened, tmp_path):
 def test_a_training_that_came_without_weights_says_so(opened):
     store, _ = opened
     encoder = run_of(store, "pmsacl")["id"]
-    with pytest.raises(Damaged, match="came without its weights"):
+    with pytest.raises(Damaged, match="imported without weights"):
         pipeline.make_weights(store, encoder)
 
 

@@ -48,7 +48,7 @@ def test_a_damaged_detector_is_named(store, fit):
 def test_a_replaced_image_is_named(store, fit, tiny_folder):
     write(tiny_folder / "train/normal/n003.png", picture(999)[0])
     ((level, text),) = found(store, "images")
-    assert level == "bad" and "1 of 36 files are not what was imported" in text and "n003.png" in text
+    assert level == "bad" and "1 of 36 files have changed since the import" in text and "n003.png" in text
 
 
 def test_an_empty_database_beside_runs_is_not_well(store, fit):

@@ -58,7 +58,7 @@ def test_what_is_sent_comes_into_the_study_once(node, watched, clock, tmp_path):
     association.release()
     assert sorted(f.name for f in folder.iterdir()) == sorted(f"{ds.SOPInstanceUID}.dcm" for ds in sent)
     wait(lambda: node.lines)
-    assert node.lines == ["SCANNER: 2 stored, 1 there already, 0 refused"]
+    assert node.lines == ["SCANNER: 2 stored, 1 already present, 0 refused"]
     [event] = [e for e in audit.trail(store, study) if e["kind"] == "received"]
     assert (event["who"], event["after"]) == ("DICOM SCANNER", {"stored": 2, "again": 1, "refused": 0})
     look(store, clock)
@@ -73,7 +73,7 @@ def test_a_foreign_title_is_refused(node, title, called):
     association = associated(node, title, called)
     assert association.is_rejected and not association.is_established
     if title == "STRANGER":
-        assert node.lines == ["Refused 'STRANGER' from 127.0.0.1: it is not an allowed sender"]
+        assert node.lines == ["Refused 'STRANGER' from 127.0.0.1: not an allowed sender"]
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_what_is_no_whole_image_is_refused_and_nothing_of_it_stays(node, watched
     association.release()
     assert [a.Status for a in answers] == [0xC000, 0xC000, 0]
     assert "cut short" in answers[0].ErrorComment
-    assert answers[1].ErrorComment == "Not taken: a DICOM without pixels (it has no rows and columns)"
+    assert answers[1].ErrorComment == "Refused: a DICOM file without pixels (no rows and columns)"
     assert [f.name for f in folder.iterdir()] == [f"{whole.SOPInstanceUID}.dcm"]
 
 
@@ -123,7 +123,7 @@ def test_one_object_without_end_ends_the_connection(node, watched, tmp_path, mon
     monkeypatch.setattr(dicom_node, "LARGEST", 1000)
     association = associated(node)
     assert "Status" not in association.send_c_store(image(tmp_path, 6))
-    wait(lambda: any("at most" in line for line in node.lines))
+    wait(lambda: any("the limit is" in line for line in node.lines))
     assert not list(watched[2].iterdir())
 
 

@@ -67,7 +67,7 @@ def test_an_administrator_sends_to_a_server_that_the_machine_names(scored, sent,
     assert {("root", "dicom-seg"), ("root", "dicom-map"), ("root", "dicom-sr")} <= set(kinds)
     assert not list(store.home.cache.glob("tmp*"))
     capsys.readouterr()
-    assert main(["dicom", "server", "pacs", "--remove", *home]) == 0 and "no server" in capsys.readouterr().out
+    assert main(["dicom", "server", "pacs", "--remove", *home]) == 0 and "No servers yet" in capsys.readouterr().out
     assert root.get(f"{path}/warning").json()["servers"] == []
     assert main(["dicom", "server", "pacs", "ftp://x", *home]) == 2 and "https://" in capsys.readouterr().err
     assert main(["dicom", "server", "nobody", "--remove", *home]) == 2
@@ -105,7 +105,7 @@ def test_fetch_from_careless_servers(careless, watched, kind):
     store, study, folder = watched
     server, url = careless(kind)
     done = dicomweb.fetch(store, study, url, "root", {})
-    nameless = ["the server lists it without the UID of its instance"] if kind == "noinstance" else []
+    nameless = ["the server does not state the UID of the instance"] if kind == "noinstance" else []
     assert [row["reason"] for row in done["refused"]] == nameless and server.asked < 12
     assert done["fetched"] == len(list(folder.iterdir())) == (kind != "noinstance")
 

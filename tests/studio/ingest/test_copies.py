@@ -15,7 +15,7 @@ from core.studio.ingest.background import Imports
 from core.studio.ingest.studies import add_cases, import_study
 from tests.conftest import picture, wait, write
 
-NAMED = "the study has this file already"
+NAMED = "the study already has this file"
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def jpeg() -> bytes:
 def test_a_missing_file_a_dead_link_and_a_folder_say_why(tmp_path):
     (tmp_path / "link.png").symlink_to(tmp_path / "gone.png")
     (tmp_path / "folder.png").mkdir()
-    for name, reason in (("gone.png", "no such file"), ("link.png", "link is broken"), ("folder.png", "regular file")):
+    for name, reason in (("gone.png", "not exist"), ("link.png", "link is broken"), ("folder.png", "regular file")):
         with pytest.raises(Unreadable, match=reason):
             read_image(tmp_path / name)
 

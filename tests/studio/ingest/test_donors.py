@@ -74,7 +74,7 @@ def test_a_run_trains_with_them(two, monkeypatch):
 def test_a_study_that_is_not_here_is_named_before_the_training(two):
     config = PRETRAIN_PRESETS["quick"].to_dict()
     config["medmix"] |= BLUE | {"donor_study": "gone"}
-    with pytest.raises(ValueError, match="no study 'gone' here; choose another"):
+    with pytest.raises(ValueError, match="unknown study 'gone'; choose another"):
         training.checked(config, two)
     config["medmix"] |= {"donor": "other"}
     assert training.checked(config, two).medmix.pooled == ""
@@ -107,5 +107,5 @@ def test_a_map_shows_them(two):
     mixed = np.asarray(open_map(two, key).points.mixed_images())
     assert len(mixed) == 3 * 4 and is_blue(mixed).any(axis=(1, 2)).all()
     studies.delete_study(two, "blue")
-    with pytest.raises(ValueError, match="no study 'blue'"):
+    with pytest.raises(ValueError, match="unknown study 'blue'"):
         load_step("embed")(Work(two, run, {"config": {**asked, "seed": 1}, "device": "cpu"}))

@@ -102,7 +102,7 @@ def test_table(tmp_path, start):
         assert layout == "table"
         good = [e for e in entries if not e.problem]
         assert [(e.path.name, e.group, e.doubt) for e in good if e.doubt] == [
-            ("a.png", "label (empty)", "their label is empty")
+            ("a.png", "label (empty)", "the label is empty")
         ]
         assert kinds(good) == [
             ("a.png", "train", ""), ("b.png", "holdout", "normal"),
@@ -125,7 +125,7 @@ def test_numbered_folders_are_no_classes_inside_one_that_is_called_normal(tmp_pa
 
 
 def test_a_missing_an_empty_and_an_unknown_layout_say_what_to_do(tmp_path):
-    with pytest.raises(BadFolder, match="no folder"):
+    with pytest.raises(BadFolder, match="does not exist"):
         read_layout(tmp_path / "nowhere")
     with pytest.raises(BadFolder, match="expected train/normal"):
         read_layout(tmp_path)
@@ -136,7 +136,7 @@ def test_a_missing_an_empty_and_an_unknown_layout_say_what_to_do(tmp_path):
 @pytest.mark.parametrize(
     "content, sentence",
     [
-        (b"path,split\n" + b"x" * 200_000 + b",train\n", "no table that can be read"),
+        (b"path,split\n" + b"x" * 200_000 + b",train\n", "not a readable table"),
         (b"path,split\n" + b"a.png,train\n" * 9000 + b"\xff\xfe,train\n", "save it as UTF-8"),
     ],
 )

@@ -55,8 +55,8 @@ def test_counts_that_differ_are_said(tmp_path):
     (tmp_path / "hyper-kvasir/segmented-images/masks/polyp2.jpg").unlink()
     made = recipes.make("hyperkvasir", tmp_path, tmp_path / "out.csv")
     assert made.differences == [
-        "train normal: 33 images, the paper has 1600",
-        "test abnormal: 4 images, the paper has 1000",
+        "train normal: 33 images, but the paper has 1600",
+        "test abnormal: 4 images, but the paper has 1000",
         "1 abnormal images have no mask",
     ]
 
@@ -68,7 +68,7 @@ def test_lag_with_attention_maps(tmp_path):
         (tmp_path / "suspicious_glaucoma" / part / "a.jpg").touch()
     made = recipes.make("lag", tmp_path, tmp_path / "out.csv")
     assert made.counts == {"train normal": 10, "test normal": 800, "test abnormal": 1} and made.masks == 1
-    assert "train normal: 10 images, the paper has 2343" in made.differences
+    assert "train normal: 10 images, but the paper has 2343" in made.differences
 
 
 def test_liu_by_any_of_its_folders_names(tmp_path):
@@ -92,7 +92,7 @@ def test_covidx_by_its_lists(tmp_path):
 
 @pytest.mark.parametrize("name", recipes.names())
 def test_what_is_missing_is_named_with_where_it_is_obtained(name, tmp_path):
-    with pytest.raises(ValueError, match="is obtained from"):
+    with pytest.raises(ValueError, match="is available from"):
         recipes.make(name, tmp_path, tmp_path / "out.csv")
     with pytest.raises(ValueError, match="does not exist"):
         recipes.make(name, tmp_path / "nowhere", tmp_path / "out.csv")
@@ -104,6 +104,6 @@ def test_the_verb_makes_the_study(home, tmp_path, capsys):
             write(tmp_path / "liu" / place / f"{i}.png", picture(i + 10 * len(place))[0])
     assert main(["study", "recipe", "liu", str(tmp_path / "liu"), "--home", str(home.path)]) == 0
     said = capsys.readouterr().out
-    assert "train normal: 5 images, the paper has 13250" in said and "liu (table): 9 images" in said
+    assert "train normal: 5 images, but the paper has 13250" in said and "liu (table): 9 images" in said
     assert main(["study", "recipe", "mnist", str(tmp_path), "--home", str(home.path)]) == 2
     assert "choose from: covidx, hyperkvasir, lag, liu" in capsys.readouterr().err

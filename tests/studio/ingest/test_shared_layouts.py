@@ -61,7 +61,7 @@ def test_folders_of_other_programs(brought, case, counts):
     report, rows = brought("layouts", case)
     assert report.counts == counts and not any("person" in name for name in learnt(rows))
     assert report.masks == (0 if case == "capitals" else counts["test abnormal"])
-    left = {"only normal images are learnt from"}
+    left = {"training uses only normal images"}
     assert {r["reason"].split(";")[0] for r in report.rejected} == (left if case == "capitals" else set())
 
 
@@ -273,5 +273,5 @@ def test_copies_among_the_normals_are_named(store, cases, tmp_path):
     cases("screening").alike(tmp_path)
     said = [import_study(store, name, tmp_path / name).copies for name in ("copies", "flat")]
     assert [text.split(":")[0] for text in said] == [
-        "24 of 24 normal images are the same picture", "24 of 24 normal images show one shade and nothing else",
+        "24 of 24 normal images are the same picture", "24 of 24 normal images are blank",
     ]  # fmt: skip

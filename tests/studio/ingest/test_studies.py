@@ -125,7 +125,7 @@ def test_names(store, tiny_study, tiny_folder):
         studies.import_study(store, "Tiny", tiny_folder)
     with pytest.raises(ValueError, match="needs a letter"):
         studies.import_study(store, "///", tiny_folder)
-    with pytest.raises(NotFound, match="choose from: tiny"):
+    with pytest.raises(NotFound, match="the studies are: tiny"):
         studies.show_study(store, "other")
     assert studies.slug("Köln: Côlon 2") == "koln-colon-2"
 
@@ -214,10 +214,10 @@ def test_a_study_with_a_finding_or_a_drawn_mask_is_kept(store, tiny_study):
     case = store.one("SELECT id FROM cases")["id"]
     said = {"case_id": case, "reader": "ann", "created": "2026-01-01"}
     store.db["lesion_masks"].insert({**said, "version": 99, "source": "hand", "png": b"", "note": ""})
-    with pytest.raises(ValueError, match="holds 1 drawn masks and is kept"):
+    with pytest.raises(ValueError, match="contains 1 drawn masks and cannot be deleted"):
         studies.delete_study(store, tiny_study)
     store.db["findings"].insert({**said, "label": "polyp"})
-    with pytest.raises(ValueError, match="holds 1 findings and 1 drawn masks and is kept"):
+    with pytest.raises(ValueError, match="contains 1 findings and 1 drawn masks and cannot be deleted"):
         studies.delete_study(store, tiny_study)
     assert len(studies.list_studies(store)) == 1
 
@@ -265,9 +265,9 @@ def test_a_replaced_image_is_named(store, tiny_study, tiny_folder):
     case = store.one("SELECT * FROM cases WHERE study = ? LIMIT 1", [tiny_study])
     assert image_of(case).shape == (48, 64, 3)
     write(tiny_folder / "train/normal" / case["name"], picture(999)[0])
-    with pytest.raises(Replaced, match="another file"):
+    with pytest.raises(Replaced, match="has changed since"):
         image_of(case)
-    with pytest.raises(ValueError, match="another file has taken its place"):
+    with pytest.raises(ValueError, match="the file has changed since the import"):
         load_arrays(store, tiny_study, 32)
     check(case["path"], None)  # a case without a hash is not checked
 

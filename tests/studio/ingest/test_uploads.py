@@ -68,5 +68,5 @@ def test_a_member_without_a_name_is_refused(home):
     with zipfile.ZipFile(dropped.place(home, token, "images.zip"), "w") as archive:
         archive.writestr("a", b"1")
         archive.infolist()[0].filename = ""  # as the archive's table of contents names it
-    with pytest.raises(dropped.BadDrop, match="not a name"):
+    with pytest.raises(dropped.BadDrop, match="not a valid file name"):
         dropped.unpack(home, token)

@@ -69,7 +69,7 @@ def test_cases_that_come_while_a_run_is_scored_for_the_first_time(store, tiny_st
     add(store, "score", fit)
     store.execute("UPDATE jobs SET queue = 'long', status = 'running', pid = ?", [os.getpid()])
     assert incoming.chosen_run(store, tiny_study, fit) is None
-    assert "is about to score them" in incoming._unscored(store, tiny_study, fit)
+    assert "will score them" in incoming._unscored(store, tiny_study, fit)
     assert incoming.chosen_run(store, tiny_study, None) == scored
     real = pipeline.score_run
 
@@ -97,7 +97,7 @@ def test_the_page_shows_both_only_while_both_run(store, tiny_study, run, scored,
     assert (now["job"]["id"], now["beside"]["id"], now["waiting"]) == (job, short, 0)
     assert main(["jobs", "--home", str(store.home.path)]) == 0
     printed = capsys.readouterr().out.splitlines()
-    assert [f"beside job {job}" in line for line in printed] == [True, False]
+    assert [f"alongside job {job}" in line for line in printed] == [True, False]
     jobs.advance(store, short)
     assert live.now(store)["beside"] is None
     with pytest.raises(ValueError, match=f"job {job} is running"):

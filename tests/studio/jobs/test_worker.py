@@ -50,7 +50,7 @@ def test_a_job_outlives_the_process_that_started_it(store, run):
     [pid] = json.loads(begun.stdout)
     assert os.getsid(pid) == pid
     wait(lambda: status(store, job) == "failed")  # an encoder cannot be scored: the sentence is the worker's
-    assert "no finished fit" in jobs.get_job(store, job)["error"]
+    assert "not a finished fit" in jobs.get_job(store, job)["error"]
 
 
 @pytest.mark.long

@@ -112,7 +112,7 @@ def test_asked_for_twice_it_is_one_job_and_nothing_is_saved_before_the_first_try
     asked = match.Asked(tiny_study, cases(store, tiny_study, 2))
     one, two = (match.begin(store, asked, start=False) for _ in range(2))
     assert one == two and len(store.query("SELECT 1 FROM matches")) == 1
-    with pytest.raises(ValueError, match="not tried anything yet"):
+    with pytest.raises(ValueError, match="has no result yet"):
         match.save(store, one["match"], "mine")
     with pytest.raises(ValueError, match="unknown match"):
         match.get(store, "none")
@@ -154,10 +154,10 @@ def test_the_verb_saves_a_preset_that_a_training_takes(store, tiny_study, tmp_pa
     said = capsys.readouterr()
     answer = json.loads(said.out.strip().splitlines()[-1])
     assert answer["origin"]["lesions"] == json.loads(out.read_text())["origin"]["lesions"]
-    assert len(answer["origin"]["lesions"]) == 5 and "on lesions held out in turn" in said.err
+    assert len(answer["origin"]["lesions"]) == 5 and "on held-out lesions" in said.err
     name = answer["origin"]["lesions"][0]
     assert main([*line, "--case", name, "--home", str(store.home.path)]) == 0
-    assert "it cannot be known" in capsys.readouterr().out
+    assert "other lesions is unknown" in capsys.readouterr().out
     assert main([*line, "--case", "none.png", "--home", str(store.home.path)]) == 2
     monkeypatch.setattr(training, "follow", lambda *given: None)
     monkeypatch.setattr(training, "_pretrain_done", lambda *given: 0)

@@ -61,7 +61,7 @@ def test_yaml_there_and_back(store):
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [("a: [", "not YAML"), ("- 1", "keys preset"), ("preset: x\nconfig: {size: [0.1]}", "do not fit"),
+    [("a: [", "not YAML"), ("- 1", "keys preset"), ("preset: x\nconfig: {size: [0.1]}", "are invalid"),
      ("preset: x\nconfig: {colour: 1}", "colour"), ("preset: x\nstrong: magic\nconfig: {}", "magic")],
 )  # fmt: skip
 def test_a_bad_file_is_a_sentence(text, word):

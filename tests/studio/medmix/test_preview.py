@@ -131,7 +131,7 @@ def test_figures(samples, kind):
 
 
 def test_wrong_scenes_are_sentences(samples):
-    with pytest.raises(ValueError, match="size is one of"):
+    with pytest.raises(ValueError, match="size must be one of"):
         scene(size=100)
     with pytest.raises(ValueError, match="no normal training images"):
         medmix_view.draw_grid(samples, scene(study="other"))
@@ -200,7 +200,7 @@ def test_too_easy_is_said():
     found = {"accuracy": 0.95, "chance": 0.25, "lost": None, "near": None}
     assert "Too easy: even a linear probe" in words(found)[0]["text"]
     absurd = {**found, "accuracy": 0.55, "lesion_accuracy": 0.87}
-    assert "Too easy: an encoder that has learnt nothing" in words({**absurd, "encoder": "untrained"})[0]["text"]
+    assert "Too easy: an untrained encoder" in words({**absurd, "encoder": "untrained"})[0]["text"]
     chance = {**found, "accuracy": 0.26, "lesion_accuracy": 0.5, "near": {"distance": 1, "closeness": 0.1}}
     (said,) = words({**chance, "encoder": "untrained"})
     assert said["text"].startswith("No conclusion: this encoder is untrained"), "of chance nothing is hard"

@@ -77,7 +77,7 @@ def test_comparators_as_published_are_used_by_name_and_every_difference_has_a_re
     [
         ("narrow", None, "All rows: ResNet of 0.4 million weights, from random weights."),
         ("lite0", None, "All rows: EfficientNet-lite0, from ImageNet's weights."),
-        ("resnet18", None, "All rows: ResNet-18, from ImageNet's weights (EfficientNet-lite0 where"),
+        ("resnet18", None, "All rows: ResNet-18, from ImageNet's weights (or EfficientNet-lite0 if"),
         ("resnet18", "random", "All rows: ResNet-18, from random weights."),
         ("resnet18", "/models/r18.pth", "All rows: ResNet-18, from the weights in r18.pth."),
         (None, None, {"quick": "All rows: ResNet of 0.4", "paper": "All rows: ResNet-18, from ImageNet's weights"}),

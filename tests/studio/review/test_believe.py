@@ -142,7 +142,7 @@ def test_lesions_are_planted_into_held_out_normals(tiny_study, store):
     found = believe.believed(store, tiny_study, fit)
     assert len(found["planted"]) == len(kept["planted"]) and found["made"] and found["changed"] is None
     assert all(0 <= row["found"]["value"] <= 1 for row in found["planted"])
-    assert "planted lesions" in believe.as_text(kept, found) and UNKNOWN in believe.as_text(kept, found)
+    assert "synthetic lesions" in believe.as_text(kept, found) and UNKNOWN in believe.as_text(kept, found)
 
 
 def test_what_the_run_in_use_misses_is_counted_for_any_settings_and_not_stored(tiny_study, store):

@@ -120,7 +120,7 @@ def test_a_run_whose_marked_case_was_erased_says_so_and_learns_anew_without_it(w
     assert taught in [r["id"] for r in erasing.trace(store, rows).runs]
     erasing.erase(store, rows, "root", NAME)
     said = marks.fault(store, runs.get_run(store, taught))
-    assert "cannot be repeated any more" in said and "Learn anew" in said
+    assert "cannot be repeated: " in said and "Start a new run" in said
     again = requests.repeat(store, taught, wake=False)["run"]
     assert runs.get_run(store, again)["config"]["marks"]["cases"] == [theirs]
     assert marks.fault(store, runs.get_run(store, again)) is None
@@ -135,7 +135,7 @@ def test_files_elsewhere_stay_and_are_named_and_work_is_waited_for(tmp_path, no_
     assert found.outside == [row["path"]] and found.files == [] and row["path"] in "\n".join(erasing.words(found))
     run = runs.create_run(store, "s", "fit", "padim", {})
     job = jobs.submit(store, [{"step": "fit", "run": run}], start=False)
-    with pytest.raises(ValueError, match="stop all jobs first"):
+    with pytest.raises(ValueError, match="stop all jobs"):
         erasing.erase(store, rows, "root")
     jobs.cancel(store, job)
     erasing.erase(store, rows, "root")
@@ -152,7 +152,7 @@ def test_the_verb_and_the_route_name_first_and_erase_what_was_named(ward, capsys
     assert main(["erase", "nobody", *home]) != 0
     client = client_of(store, single_user=True)
     named = client.post("/api/erase/find", json={"patient": NAME}).json()
-    assert named["trace"]["cases"] == 4 and any("train again without them" in line for line in named["lines"])
+    assert named["trace"]["cases"] == 4 and any("again without these cases" in line for line in named["lines"])
     assert client.post("/api/erase", json={"patient": NAME, "cases": 3}).status_code == 400
     assert store.first("SELECT count(*) AS n FROM cases WHERE name LIKE ?", [f"{NAME}%"])["n"] == 3
     assert client.post("/api/erase", json={"patient": NAME, "cases": 4}).json()["still"] == []

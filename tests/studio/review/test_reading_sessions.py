@@ -101,7 +101,7 @@ def test_cases_are_chosen_and_shuffled(room):
     assert len(session_report.chosen(asks(store, study=STUDY, run=run), "unread", 3, True, 0)) == 3
     plain = session_report.chosen(asks(store, study=STUDY, run=run), "all", 4, False, 0)
     assert plain == query(store, run).neighbour(None, count=4)
-    with pytest.raises(ValueError, match="holds one of"):
+    with pytest.raises(ValueError, match="are one of"):
         session_report.chosen(asks(store, study=STUDY, run=run), "best", 0, True, 0)
     with pytest.raises(ValueError, match="no case"):
         sessions.start_session(store, STUDY, "ann", [])

@@ -61,7 +61,7 @@ def test_a_detector_that_misses_many_is_not_called_good(judged, found, level):
     normal, abnormal = [i / 100 for i in range(40)], [0.3 + i / 1000 if i >= found else 1 + i for i in range(30)]
     verdict = judged(normal, abnormal, 0.385)
     assert verdict["words"].startswith(f"Finds {found} of 30") and verdict["level"] == level
-    assert ("mark lesions" in verdict["advice"]) == (level == "warn")
+    assert ("annotate lesions" in verdict["advice"]) == (level == "warn")
 
 
 def test_chance_few_cases_and_no_labels(judged):
@@ -69,7 +69,7 @@ def test_chance_few_cases_and_no_labels(judged):
     assert mixed["level"] == "bad" and "no better than chance" in mixed["words"] and mixed["advice"]
     assert judged([i / 100 for i in range(8)], [1 + i for i in range(8)], 1)["level"] == "warn"
     unsure = judged([0, 1, 2, 3, 4, 5], [2.5, 3.5, 4.5, 5.5, 1.5, 6.5], 6)  # AUROC 0.69 of six and six
-    assert unsure["level"] == "warn" and unsure["words"].startswith("Too few cases to tell it from chance")
+    assert unsure["level"] == "warn" and unsure["words"].startswith("Too few cases to tell the detector from chance")
     assert judged([0, 1, 2, 3, 4, 5], [0.5, 1.5, 2.5, 0.4, 1.4, 2.4], 6)["level"] == "bad"
     assert judged([0.1] * 5, [], 1)["level"] == "none"
 

@@ -93,6 +93,6 @@ def test_a_study_with_reviews_and_a_running_run_are_refused(encoder):
     with pytest.raises(ValueError, match="is running"):
         bin.put_run(store, made, "ann")
     decide(store, store.one("SELECT id FROM cases WHERE split = 'test'")["id"], "ann", "normal")
-    with pytest.raises(ValueError, match="holds 1 reviews"):
+    with pytest.raises(ValueError, match="contains 1 reviews"):
         bin.put_study(store, STUDY, "root")
     assert bin.contents(store) == []

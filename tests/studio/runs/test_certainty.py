@@ -63,11 +63,11 @@ def test_words_and_csv_follow_what_was_kept(store, scored, tmp_path, monkeypatch
     shown = cases.detail(asks(store, case_id=case, run=scored))["readings"][scored]
     assert shown["steady"]["words"] == "Unsteady: flagged in 3 of 4 views (mirrored, enlarged)."
     assert "93.5 to 99.0" in shown["steady"]["more"] and not shown["steady"]["ok"]
-    assert shown["members"]["words"].startswith("The detectors differ, only the lesion head")
+    assert shown["members"]["words"].startswith("The detectors differ: only the lesion head")
     assert certainty.described({"steady": {**said, "flagged": [True] * 4}})["steady"]["words"].startswith("Steady")
     assert certainty.described({"head": -0.2, "padim": 0.4})["members"]["words"].startswith("Neither")
     three = certainty.described({"members": [2.0, 3.1, 0.2]})["members"]
-    assert three["words"] == "2 of the 3 members find it unusual." and not three["ok"] and "+3.1" in three["more"]
+    assert three["words"] == "2 of 3 detectors find the image unusual." and not three["ok"] and "+3.1" in three["more"]
     assert certainty.described({}) == {"steady": None, "members": None}
     decide(store, case, "ann", "normal", run=scored)
     export_csv(store, "small", tmp_path / "out.csv", "ann")

@@ -133,15 +133,15 @@ def test_what_is_not_right_is_refused_in_a_sentence(left, tmp_path, capsys):
     card["digests"]["model.onnx"] = screen.digest_of(foreign)
     (other / "card.json").write_text(json.dumps(card))
     assert main(["screen", str(other), str(images), "--out", str(tmp_path / "o"), *home]) == 2
-    assert "of another program: it takes x and gives y" in capsys.readouterr().err
+    assert "inputs x; outputs y" in capsys.readouterr().err
     card["digests"]["detector/../outside"] = "0" * 64
     (other / "card.json").write_text(json.dumps(card))
     assert main(["import", str(other), "--study", "tiny", *home]) == 2
-    assert "against card.json" in capsys.readouterr().err
+    assert "differs from card.json" in capsys.readouterr().err
     assert main(["export", fit, "--out", str(model), *home]) == 2
-    assert "already exists" in capsys.readouterr().err
+    assert "is not empty" in capsys.readouterr().err
     assert main(["import", str(tmp_path), "--study", "tiny", *home]) == 2
-    assert "no exported model" in capsys.readouterr().err
+    assert "not an exported model" in capsys.readouterr().err
     assert main(["score", fit, "--from", str(images), *home]) == 2
     assert "no Parquet file" in capsys.readouterr().err
     assert len(runs.list_runs(store, archived=None)) == before

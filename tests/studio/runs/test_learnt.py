@@ -57,7 +57,7 @@ def test_accepted_is_what_its_own_reader_saved_and_called_abnormal(store, tiny_s
     assert offer == {
         "masks": 2, "patients": 2, "readers": ["ann", "bob"], "least": 1, "unfinished": 2, "normals": 2, "kinds": {},
         "whole": 0, "contradicting": 0, "next": 5, "due": False, "decided": 8, "none": None, "notes": [
-            "In 2 cases nobody has said that all is marked: only marks and places called normal teach there."],
+            "In 2 cases, it is not confirmed that all lesions are annotated: only masks and normal regions are used."],
     }  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def test_masks_of_several_readers_kinds_finished_cases_and_places(store, tiny_st
     places[-8:] = 1
     here = asks(store, case_id=sick[0]["id"], reader="bob")
     masks.set_normal_places(here, places)
-    with pytest.raises(ValueError, match="the mask is 64 x 3 pixels"):
+    with pytest.raises(ValueError, match="the mask has 64 x 3 pixels"):
         masks.set_normal_places(here, places[:3])
     assert masks.case_marks(here) == {"finished": False, "normal": True}
     assert (decode_mask(masks.normal_places(here)) == places).all()
@@ -108,7 +108,7 @@ def test_masks_of_several_readers_kinds_finished_cases_and_places(store, tiny_st
     assert marks.fault(store, run) is None
     store.execute("DELETE FROM readings WHERE case_id = ?", [sick[0]["id"]])
     run["config"]["marks"]["cases"][0] = 10**9
-    assert "cannot be repeated any more: a case that it has learnt from" in marks.fault(store, run)
+    assert "cannot be repeated: 1 of its cases is" in marks.fault(store, run)
 
 
 def test_marks_of_a_blind_session_do_not_teach_before_it_is_closed(store, tiny_study):
@@ -117,7 +117,7 @@ def test_marks_of_a_blind_session_do_not_teach_before_it_is_closed(store, tiny_s
     sessions.start_session(store, tiny_study, "ann", [sick[0]["id"]], blind=True)
     assert not marks.accepted(store, tiny_study)
     assert "1 case, are held back" in learnt.offered(store, tiny_study)["none"]
-    with pytest.raises(ValueError, match="blind session that they belong to is still open"):
+    with pytest.raises(ValueError, match="blind session that is still open"):
         marks.as_donors(store, tiny_study)
     sessions.end_session(store, "ann")
     assert learnt.offered(store, tiny_study)["none"] is None
@@ -157,9 +157,9 @@ def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(stor
     listed = review_cases.scored_runs(store, tiny_study)
     assert listed[0]["id"] == base and listed[-1]["id"] == made["run"], "the old one stays the first"
     shown = review_cases.detail(asks(store, case_id=sick[3]["id"], run=base))["readings"]
-    assert "learnt from this case" in shown[made["run"]]["words"]
+    assert "trained on this case" in shown[made["run"]]["words"]
     assert "learnt from" not in shown[base]["words"]
-    with pytest.raises(ValueError, match="has learnt from marks itself"):
+    with pytest.raises(ValueError, match="has already learned from masks"):
         learnt.planned(store, made["run"])
 
     again = requests.repeat(store, made["run"], wake=False)
@@ -177,7 +177,7 @@ def test_masks_that_are_gone_are_not_learnt_from(store, tiny_study):
     run = runs.get_run(store, runs.create_run(store, **learnt.planned(store, base, "ann")))
     assert marks.marks_of(store, run, 32).masks.shape == (3, 32, 32)
     store.execute("DELETE FROM lesion_masks WHERE id = ?", [run["config"]["marks"]["masks"][0]])
-    with pytest.raises(ValueError, match="not all there"):
+    with pytest.raises(ValueError, match="masks were deleted or changed"):
         marks.marks_of(store, run, 32)
     assert marks.marks_of(store, runs.get_run(store, base), 32) is None
 
@@ -235,7 +235,7 @@ def test_readers_who_contradict_each_other_teach_once_it_is_settled(store, tiny_
     mark(store, sick[0], "bob", part=slice(30, 40))  # no place in common
     mark(store, sick[1])
     decide(store, sick[1]["id"], "bob", "normal")
-    with pytest.raises(ValueError, match="In 2 cases readers contradict each other: they teach once they are adjud"):
+    with pytest.raises(ValueError, match="In 2 cases, readers contradict each other. Such cases need adjud"):
         learnt.planned(store, base)
     mark(store, sick[2])
     offer = learnt.offered(store, tiny_study)
@@ -253,11 +253,11 @@ def test_readers_who_contradict_each_other_teach_once_it_is_settled(store, tiny_
 def test_one_mask_alone_and_a_mask_of_all_pixels(store, tiny_study, base):
     sick = cases_of(store, tiny_study, "abnormal")
     mark(store, sick[0], part=slice(None))
-    with pytest.raises(ValueError, match="1 mask of a whole image: nothing is learnt from that"):
+    with pytest.raises(ValueError, match="Skipped: 1 mask of a whole image"):
         learnt.planned(store, base)
     mark(store, sick[1])
     offer = learnt.offered(store, tiny_study)
-    assert offer["masks"] == 1 and "Of one mask none can be left out" in offer["notes"][0]
+    assert offer["masks"] == 1 and "With one mask the result cannot be measured" in offer["notes"][0]
     made = learnt.learn(store, base, device="cpu", start=False)
     worker.run_queue(store)
     run = runs.get_run(store, made["run"])
@@ -293,7 +293,7 @@ def test_there_is_a_result_before_the_encoder_is_fine_tuned(store, tiny_study, b
     assert before[0]["verdict"] == "few", "the first run was scored and compared by then"
     first, *second = [runs.get_run(store, run) for run in jobs.runs_of(job, "score")]
     assert first["id"] == made["run"] and first["config"]["tune"] == 0
-    assert len(second) == helps == ("did not help" not in str(journal.read_log(store, first["id"])))
+    assert len(second) == helps == ("did not improve" not in str(journal.read_log(store, first["id"])))
     for run in second:
         assert run["name"] == f"{first['name']}, fine-tuned" and run["status"] == "done" and run["seconds"] > 0
         assert run["config"] == {**first["config"], "tune": quick().tune}
@@ -343,8 +343,8 @@ def test_marks_that_go_meanwhile_are_named_and_the_old_one_stays(store, tiny_stu
     worker.run_queue(store)
     for one in made:
         job = jobs.get_job(store, one["job"])
-        assert job["status"] == "failed" and "a case that it has learnt from is no longer in the study" in job["error"]
-        assert "Learn anew without it" in job["error"]
+        assert job["status"] == "failed" and "1 of its cases is no longer in the study" in job["error"]
+        assert "Start a new run without them" in job["error"]
     shown = review_cases.detail(asks(store, case_id=sick[0]["id"], run=base))["readings"]
     assert set(shown) == {base}
     again = learnt.offered(store, tiny_study)

@@ -67,7 +67,7 @@ def test_worklist_words_and_audit_trail_follow(scored):
     assert (event["who"], event["kind"]) == ("ann", "operating-point")
     assert json.loads(event["before"])["source"] == "default" and after["source"] == "dragged" and after["labels"]
     point = operating.in_effect(store, run)[run]
-    assert "chosen score" in point.words and "with the labels in sight" in point.words
+    assert "chosen score" in point.words and "with the labels visible" in point.words
     figures = results.operating_point(store, STUDY, run)
     assert figures["tp"] + figures["fp"] == len([i for i in flags(store, run) if i in _tests(store)])
     assert "promise" not in results.verdict({"id": run, "title": "PaDiM"}, figures, point)["words"]

@@ -101,16 +101,16 @@ def test_what_is_out_of_order_is_said(store, tiny_study, tmp_path):
     fit = pipeline.create_fit(store, encoder, "padim")
     with pytest.raises(ValueError, match="must be trained"):
         pipeline.fit_run(store, fit)
-    with pytest.raises(ValueError, match="no finished fit"):
+    with pytest.raises(ValueError, match="not a finished fit"):
         pipeline.score_run(store, fit)
     pipeline.pretrain_run(store, encoder)
     pipeline.fit_run(store, fit, "cpu")
-    with pytest.raises(ValueError, match="score it first"):
+    with pytest.raises(ValueError, match="score the study first"):
         results.evaluate_run(store, fit)
     with pytest.raises(ValueError, match="no detector is called 'nothing'"):
         pipeline.create_fit(store, encoder, "nothing")
     only = import_study(store, "only", plain_folder(tmp_path / "only", 8, 0, 0)).study
-    with pytest.raises(ValueError, match="needs normal and abnormal"):
+    with pytest.raises(ValueError, match="needs labelled normal and abnormal"):
         results.baseline_row(store, only, 32)
 
 

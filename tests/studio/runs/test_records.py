@@ -48,7 +48,7 @@ def test_log(store, run):
 
 def test_parents(store, run, tiny_study):
     fit = runs.create_run(store, tiny_study, "fit", "padim", {}, run)
-    with pytest.raises(ValueError, match="not an encoder"):
+    with pytest.raises(ValueError, match="not a pre-training run"):
         runs.create_run(store, tiny_study, "fit", "padim", {}, fit)
     with pytest.raises(ValueError, match=fit):
         runs.delete_run(store, run)
@@ -61,7 +61,7 @@ def test_parents(store, run, tiny_study):
 def test_what_is_not_there_is_said(store, run):
     with pytest.raises(NotFound, match=run):
         runs.get_run(store, "nobody")
-    with pytest.raises(NotFound, match="no study"):
+    with pytest.raises(NotFound, match="unknown study"):
         runs.create_run(store, "nowhere", "pretrain", "pmsacl", {})
 
 

@@ -50,7 +50,7 @@ def test_a_cut_detector_of_an_older_version_is_refused_too(store, fitted):
     assert scoring.load_detector(store, fit, "cpu") is not None
     file = folder / "padim.safetensors"
     file.write_bytes(file.read_bytes()[:500])
-    with pytest.raises(Damaged, match="repeat that run"):
+    with pytest.raises(Damaged, match="repeat the run"):
         scoring.load_detector(store, fit, "cpu")
 
 
@@ -61,7 +61,7 @@ def test_nothing_is_fitted_on_a_damaged_encoder(store, fitted):
     change(folder / "encoder.safetensors")
     with pytest.raises(Damaged, match=f"the encoder {encoder} is damaged"):
         pipeline.fit_run(store, again, "cpu")
-    with pytest.raises(BadWeights, match="not what encoder.json says"):
+    with pytest.raises(BadWeights, match="does not have the SHA-256 in encoder.json"):
         load_encoder(folder)
 
 
@@ -101,7 +101,7 @@ def test_a_run_gives_the_local_model_its_weights(store, tiny_study):
         assert all(torch.equal(value, given[name]) for name, value in kept.items())
     assert not any("global" in str(line) for line in journal.read_log(store, fit))
 
-    with pytest.raises(ValueError, match="takes a trained encoder's run"):
+    with pytest.raises(ValueError, match="must be a finished pre-training run"):
         fitted_locally(store, one, local_encoder=fit)
 
 

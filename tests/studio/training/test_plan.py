@@ -114,11 +114,11 @@ def test_what_goes_first_is_in_the_time_left_and_the_demo_is_not(store, chain, t
     alone = sum(estimate.Estimate(store).steps(jobs.get_job(store, looked["job"])))
     now = plan.plan(store, "own")
     before, *rest = now["stages"]
-    assert (before["title"], before["state"]) == ("Other work, which goes first", "running")
+    assert (before["title"], before["state"]) == ("Other jobs, which run first", "running")
     assert before["left"] == pytest.approx(first, abs=1) and now["left"] == pytest.approx(first + alone, abs=1)
     assert rest and now["jobs"] == [looked["job"]]
     # What gives way, as the demo's training does, is not waited for, and waits itself for both.
     look(store, "tiny", "cpu", start=False, **demo.BEHIND)
     assert plan.plan(store, "own")["left"] == pytest.approx(now["left"], abs=1)
-    other = next(s for s in plan.plan(store, "tiny")["stages"] if s["title"] == "Other work, which goes first")
+    other = next(s for s in plan.plan(store, "tiny")["stages"] if s["title"] == "Other jobs, which run first")
     assert other["left"] == pytest.approx(alone, abs=1)

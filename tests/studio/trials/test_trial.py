@@ -56,15 +56,15 @@ def test_a_plan_says_what_is_wrong_with_it(staffed):
         ({"reference": "panel"}, "Name the members"),
         ({"panel": ("ann",)}, "member of the panel"),
         ({"washout": -1}, "at least 0|within"),
-        ({"rule": "touch"}, "is one of"),
+        ({"rule": "touch"}, "must be one of"),
     ):
         with pytest.raises(BadConfig, match=words):
             planned(**{"run": run, **wrong})
     for wrong, words in (
-        ({"readers": ("ann", "root")}, "with the role reader"),
-        ({"readers": ("ann", "nobody")}, "with the role reader"),
-        ({"cases": "drawn", "normal": 500}, "have ground truth, not 500"),
-        ({"repeats": 400}, "at most as many can be read again"),
+        ({"readers": ("ann", "root")}, "must have the role reader"),
+        ({"readers": ("ann", "nobody")}, "must have the role reader"),
+        ({"cases": "drawn", "normal": 500}, "the plan needs 500"),
+        ({"repeats": 400}, "can be read again, not 400"),
         ({"run": "nothing"}, "no run"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -162,7 +162,7 @@ def test_the_first_decision_freezes_the_plan_with_its_digest_in_the_trail(staffe
     with pytest.raises(ValueError, match="frozen"):
         plan.make(store, STUDY, planned(run), "root", trial)
     other = plan.make(store, STUDY, planned(run, name="other"), "root")
-    with pytest.raises(ValueError, match="another trial"):
+    with pytest.raises(ValueError, match="another open trial"):
         plan.start(store, other, "root")
 
 

@@ -17,19 +17,24 @@ HARMONICS = 6
 
 
 def outline(u: np.ndarray, irregularity: float) -> np.ndarray:
-    """Converts uniform draws u (..., 2 * HARMONICS) to amplitudes (..., 2, HARMONICS) of an irregular outline's radius.
+    """Converts uniform draws u `(..., 2 * HARMONICS)` to the amplitudes `(..., 2, HARMONICS)` of an irregular outline.
 
-    These are cosine amplitudes a and sine amplitudes b. The radius, (1 + sum_j a_j cos j t + b_j sin j t) divided by
-    (1 + sum_j sqrt(a_j^2 + b_j^2)), keeps a blob in its box; amplitudes that fall as 1 / (1 + j) keep it in one piece.
+    These are cosine amplitudes a_j and sine amplitudes b_j. In the direction t, the outline's radius is (1 + sum_j a_j
+    cos j t + b_j sin j t) / (1 + sum_j sqrt(a_j^2 + b_j^2)), which keeps a blob in its box. Amplitudes that fall as 1 /
+    (1 + j) keep the blob in one piece.
     """
     fall = 0.45 * irregularity / (1 + np.arange(1, HARMONICS + 1, dtype=np.float32))
     return (2 * u - 1).reshape(*u.shape[:-1], 2, HARMONICS) * fall
 
 
 def depth(v: Tensor, u: Tensor, outlines: Tensor, shapes: Mapping[str, Which]) -> Tensor:
-    """Computes the depth of each pixel in its lesion, (L, H, W): 1 in the centre, 0 on the outline, negative outside.
+    """Computes the depth `(L, H, W)` of each pixel in its lesion: 1 in the centre, 0 on the outline, negative outside.
 
-    v (L, H), u (L, W): box coordinates, -1 to 1 inside; outlines: see `outline`; shapes: the lesions of each shape.
+    Args:
+        v: Vertical box coordinates `(L, H)`, -1 to 1 inside the box.
+        u: Horizontal box coordinates `(L, W)`, -1 to 1 inside the box.
+        outlines: Amplitudes of irregular outlines, see `outline`.
+        shapes: Indices of the lesions of each shape.
     """
     v, u = v[:, :, None], u[:, None, :]
     deep = torch.empty(len(v), v.shape[1], u.shape[2], dtype=v.dtype, device=v.device)
@@ -46,8 +51,8 @@ def depth(v: Tensor, u: Tensor, outlines: Tensor, shapes: Mapping[str, Which]) -
 
 
 def _radius(v: Tensor, u: Tensor, r: Tensor, waves: Tensor) -> Tensor:
-    """Computes the radius of the outline in the direction of (v, u), a vector of length r; all (L, H, W)."""
-    # cos j t and sin j t by recurrence: no arctangent, no trigonometry per pixel
+    """Computes the radius of the outline in the direction of (v, u), a vector of length r; all `(L, H, W)`."""
+    # cos j t and sin j t are computed by recurrence, which avoids trigonometric functions for each pixel.
     c1, s1 = u / r, v / r
     c, s, radius = c1, s1, torch.ones_like(r)
     cosines, sines = (a.unbind(1) for a in waves[..., None, None].unbind(1))
@@ -60,23 +65,21 @@ def _radius(v: Tensor, u: Tensor, r: Tensor, waves: Tensor) -> Tensor:
 
 
 def coverage(depth: Tensor, softness: Tensor) -> Tensor:
-    """Converts depth (L, H, W) to alpha in [0, 1], which rises smoothly over softness (L,), or abruptly if it is 0."""
+    """Converts depths `(L, H, W)` to weights that rise smoothly from 0 at the outline to 1 at the depth `softness`."""
     soft = softness.view(-1, 1, 1)
     ramp = (depth / soft.clamp(min=1e-6)).clamp_(0, 1)
     ramp = ramp * ramp * (3 - 2 * ramp)
     return torch.where(soft > 0, ramp, (depth > 0).to(depth.dtype))
 
 
-# Where each pixel of a patch is read: fisheye, horizontal wave (Sec. MedMix) and bulge, in box coordinates (-1..1).
-#
-# Each function takes and returns the coordinates v, u (L, H, W) at which the donor is read; nothing is random.
-
-
-REACH = 0.7  # radius of a control point's lens, of half the patch's side
+REACH = 0.7  # radius of a control point's lens in box coordinates, which run from -1 to 1
 
 
 def deform(group: Group) -> tuple[Tensor, Tensor]:
-    """Returns the source coordinates v, u (L, W, W) of each window pixel of a group after bulge, fisheye and wave."""
+    """Returns the box coordinates v, u `(L, W, W)` at which the donor is read for each pixel of a group's windows.
+
+    These are the pixels' own coordinates after bulge, fisheye and wave.
+    """
     lesions = group.lesions
     size = (-1, group.window, group.window)
     v, u = group.v[:, :, None].expand(size).contiguous(), group.u[:, None, :].expand(size).contiguous()
@@ -93,10 +96,15 @@ def deform(group: Group) -> tuple[Tensor, Tensor]:
 
 
 def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
-    """Magnifies around each control point: points (L, c, 2) as (v, u); strength s (L, c), 0 (no effect) to 0.95.
+    """Magnifies around each control point, one point after another (Sec. MedMix), and returns the new v and u.
 
-    A pixel at distance r from a point (in units of REACH) is read at r (1 - s (1 - r^2)): magnified at the point,
-    unchanged from r = 1 on, and never folded for s < 1. The control points are applied one after another.
+    A pixel at distance r from a point (in units of REACH) is read at r (1 - s (1 - r^2)): the image is magnified at the
+    point, unchanged from r = 1 on, and never folded for s < 1.
+
+    Args:
+        v, u: Vertical and horizontal box coordinates `(L, H, W)`.
+        points: Coordinates (v, u) of the control points `(L, c, 2)`.
+        strength: Strength s at each point `(L, c)`, 0 (no effect) to 0.95.
     """
     for at, s in zip(points[..., None, None].unbind(1), strength[..., None, None].unbind(1), strict=True):
         dv, du = v - at[:, 0], u - at[:, 1]
@@ -106,13 +114,19 @@ def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Ten
 
 
 def wave(v: Tensor, u: Tensor, points: Tensor, lengths: Tensor, amplitude: Tensor) -> tuple[Tensor, Tensor]:
-    """Shifts rows sideways along a wave: points (L, c, 2), wavelengths (L, c) in box units, amplitude (L,) in sides.
+    """Shifts rows sideways along a wave (Sec. MedMix) and returns the new v and u.
 
-    Each control point sets phase and wavelength near its height v_i, with weights w_i = exp(-(v - v_i)^2 / 0.18):
-    u + 2 A sum_i w_i sin(2 pi (v - v_i) / lambda_i) / sum_i w_i.
+    Each control point sets phase and wavelength near its height v_i, with weights w_i = exp(-(v - v_i)^2 / 0.18): u + 2
+    A sum_i w_i sin(2 pi (v - v_i) / lambda_i) / sum_i w_i.
+
+    Args:
+        v, u: Vertical and horizontal box coordinates `(L, H, W)`.
+        points: Coordinates (v, u) of the control points `(L, c, 2)`.
+        lengths: Wavelengths lambda_i in box coordinates `(L, c)`.
+        amplitude: Amplitude A, relative to the box's side, `(L,)`.
     """
     away = v[:, None] - points[:, :, 0, None, None]
-    # the floor keeps the weights from vanishing together far from every point
+    # The floor keeps the sum of the weights above 0 far from all points.
     weight = torch.exp(-away.square() / 0.18) + 1e-3
     sines = torch.sin(2 * math.pi * away / lengths[:, :, None, None])
     slide = (weight * sines).sum(1) / weight.sum(1)
@@ -120,24 +134,22 @@ def wave(v: Tensor, u: Tensor, points: Tensor, lengths: Tensor, amplitude: Tenso
 
 
 def bulge(v: Tensor, u: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
-    """Magnifies the lesion around its centre, up to radius 1 in box coordinates; strength (L,), 0 to 0.95."""
+    """Magnifies each lesion around its centre, up to radius 1 in box coordinates. `strength` `(L,)` is 0 to 0.95."""
     pull = 1 - (1 - v * v - u * u).clamp_(min=0) * strength.view(-1, 1, 1)
     return v * pull, u * pull
 
 
-# What lesions are made of beyond the paper: drawn tissue, a made-up modality, light from one side.
-
-
-OCTAVES = (3, 6, 12)  # cells across a patch, each octave half as strong as the one before
+OCTAVES = (3, 6, 12)  # number of noise knots across a patch; each octave is half as strong as the one before
 
 
 def drawn(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) -> Tensor:
-    """Draws tissue (L, 3, H, W) of the colour `base` (L, 3), mottled by noise of three octaves.
+    """Draws tissue `(L, 3, H, W)` of the mean colour `base` `(L, 3)`, mottled by noise of three octaves.
 
-    seed, contrast: (L,). v, u: (L, H, W), box coordinates at which the noise is read.
+    The noise depends on `seed` `(L,)`, has the strength `contrast` `(L,)` and is read at the box coordinates v and u
+    `(L, H, W)`. The paper does not use drawn tissue.
     """
     mottle, grid = torch.zeros_like(v)[:, None], torch.stack([u, v], -1)
-    # knots by hashing, the same on every device; those of all octaves at once, which lie along the diagonal
+    # Hashing gives the same knots on every device. The knots of all octaves are blocks along a diagonal.
     cells = [torch.arange(count, device=v.device) for count in OCTAVES]
     at = torch.cat([1000 * octave + cell for octave, cell in enumerate(cells, start=1)]).expand(len(seed), -1)
     knots = hashed_normal(seed, at, torch.cat(cells).expand(len(seed), -1), channels=1).clamp_(-2, 2)
@@ -149,16 +161,20 @@ def drawn(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) ->
 
 
 def other_modality(patch: Tensor, tone: Tensor) -> Tensor:
-    """Imitates another modality: shuffles the channels and inverts half of the patches. tone: draws (L, 4)."""
+    """Imitates another modality: shuffles the channels of each patch and inverts half of the patches.
+
+    `tone` `(L, 4)` holds uniform draws in [0, 1).
+    """
     order = tone[:, :3].argsort(1)[:, :, None, None].expand_as(patch)
     patch = patch.gather(1, order)
     return torch.where((tone[:, 3] < 0.5)[:, None, None, None], 1 - patch, patch)
 
 
 def shade(v: Tensor, u: Tensor, strength: Tensor, angle: Tensor) -> Tensor:
-    """Computes the light on a dome as a factor (L, 1, H, W): brighter towards `angle` (L,) and in the centre.
+    """Computes the light on a dome as factors of brightness `(L, 1, H, W)`, larger in the centre and towards the light.
 
-    v (L, H), u (L, W): box coordinates; strength (L,); angle: in radians.
+    The light has the strength `strength` `(L,)` and comes from the direction `angle` `(L,)` in radians. Box coordinates
+    are v `(L, H)` and u `(L, W)`.
     """
     v, u = v[:, None, :, None], u[:, None, None, :]
     s, a = strength.view(-1, 1, 1, 1), angle.view(-1, 1, 1, 1)
@@ -167,16 +183,23 @@ def shade(v: Tensor, u: Tensor, strength: Tensor, angle: Tensor) -> Tensor:
 
 
 def strengthen(under: Tensor, patch: Tensor, cover: Tensor, contrast: float, area: int) -> Tensor:
-    """Returns patches in which invisible lesions are just bright or dark enough to be visible: A_n must show n lesions.
+    """Returns patches in which invisible lesions are mixed with just enough white or black to be visible.
 
-    A lesion is visible if it changes the channels by `contrast` on average in `area` pixels. Otherwise it is mixed with
-    white or black, whichever takes the smaller share, unless this cannot make it visible.
-    under, patch: (L, 3, W, W) in [0, 1], the image and the pixels to blend in. cover: (L, 1, W, W), their weights.
+    Class A_n must show n lesions. A lesion is visible if it changes the channels by `contrast` on average in `area`
+    pixels. An invisible lesion is mixed with white or black, whichever changes it less, unless neither can make it
+    visible.
+
+    Args:
+        under: Image below the lesions `(L, 3, W, W)` in [0, 1].
+        patch: Pixels of the lesions `(L, 3, W, W)` in [0, 1].
+        cover: Weight of the lesion in each pixel `(L, 1, W, W)`.
+        contrast: Smallest visible change of a pixel, 0 to 1.
+        area: Smallest number of visible pixels.
     """
     cover = cover[:, 0]
     shows = (cover * (patch - under).abs().mean(1) >= contrast).sum((1, 2)) >= area
     background, level, least = under.mean(1), patch.mean(1), contrast / cover.clamp(min=1e-6)  # (L, W, W)
-    white = ((background + least - level) / (1 - level).clamp(min=1e-6)).clamp(min=0)  # part that each pixel needs
+    white = ((background + least - level) / (1 - level).clamp(min=1e-6)).clamp(min=0)  # fraction that each pixel needs
     black = ((level - background + least) / level.clamp(min=1e-6)).clamp(min=0)
     needed = torch.stack([white, black]).flatten(2)
     white, black = needed.kthvalue(min(area, needed.shape[2])).values
@@ -185,18 +208,16 @@ def strengthen(under: Tensor, patch: Tensor, cover: Tensor, contrast: float, are
     return torch.lerp(patch, (white <= black).to(patch.dtype).view(-1, 1, 1, 1).expand_as(patch), amount)
 
 
-# Blending by gradients, for the blend `poisson`.
-
-
-STEPS = 12  # of conjugate gradients; the guess they start from has the large scales right
-LEAST = 6  # pixels; the coarsest level of the guess
+STEPS = 12  # number of conjugate gradient steps; few are enough, because the guess has the large scales right
+LEAST = 6  # side in pixels of the coarsest level of the guess
 
 
 def membrane(rim: Tensor, inside: Tensor) -> Tensor:
-    """Fills the pixels `inside` with the harmonic function that continues the values of `rim` around them.
+    """Fills the pixels `inside`, bool `(L, H, W)`, with the harmonic function that continues the surrounding values.
 
-    rim: (L, C, H, W). inside: bool (L, H, W). Laplace's equation is solved approximately, by a few conjugate gradient
-    steps from a coarse-to-fine guess; windows are extended by repeating their edges. Returns (L, C, H, W).
+    Laplace's equation is solved approximately, by a few conjugate gradient steps from a coarse-to-fine guess. Windows
+    are extended by repeating their edges. `rim` `(L, C, H, W)` holds the surrounding values, and the result has its
+    shape.
     """
     hole = inside[:, None].to(rim.dtype)
     field = torch.where(inside[:, None], _guess(rim, hole), rim)
@@ -236,9 +257,9 @@ def _guess(rim: Tensor, hole: Tensor) -> Tensor:
 
 
 def poisson(under: Tensor, over: Tensor, inside: Tensor) -> Tensor:
-    """Blends `over` into `under` in the pixels `inside`, with the gradients of `over` and no visible seam.
+    """Blends patches `over` into images `under`, both `(L, C, H, W)`, in the pixels `inside`, bool `(L, H, W)`.
 
-    This is seamless cloning (Perez et al. 2003). under, over: (L, C, H, W). inside: bool (L, H, W). The result is the
-    sum of `over` and the `membrane` of `under - over`.
+    This is seamless cloning (Perez et al. 2003), which keeps the patches' gradients: the result is the sum of `over`
+    and the `membrane` of `under - over`.
     """
     return over + membrane(under - over, inside)

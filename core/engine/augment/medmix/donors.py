@@ -1,7 +1,8 @@
 """MedMix with real lesions that readers annotated, cut along their outlines and pasted with a soft edge.
 
-`pasted` handles one image and selects a place whose surroundings resemble the lesion's; detectors that learn from
-annotations use it. `MedMix` cuts lesions from `MarkedLesions` for the donor `marked` and pastes them at random places.
+`pasted` handles one image and selects a place whose surroundings resemble the lesion's surroundings; detectors that are
+trained on annotations use it. `MedMix` cuts lesions from `MarkedLesions` for the donor `marked` and pastes them at
+random places.
 """
 
 from __future__ import annotations
@@ -15,22 +16,25 @@ from torch import Tensor
 
 from core.engine.tensors import to_batch
 
-LEAST = 12  # pixels of a lesion that is worth pasting
-RING = 15  # side in pixels of the square by which a lesion is widened: its surroundings, whose colour is fitted
-SOFT = (1.0, 4.0)  # sigma of the edge, in pixels at 224 x 224
-EDGE = 2.0  # the same for lesions that MedMix pastes, which are cut once and for all
-AWAY = 0.4  # of the side, how far a lesion is moved either way
-TRIES = 6
-MATCH = (0.5, 1.0)  # how far the lesion takes on the colour of its new place
+LEAST = 12  # smallest area of a lesion in pixels
+RING = 15  # side in pixels of the square by which a lesion is dilated to get its surroundings
+SOFT = (1.0, 4.0)  # range of the blur's sigma at the edge, in pixels of a 224 x 224 image
+EDGE = 2.0  # fixed sigma of the edge for lesions that MedMix pastes
+AWAY = 0.4  # largest shift of a lesion in each direction, relative to the image's side
+TRIES = 6  # number of random places that are compared
+MATCH = (0.5, 1.0)  # range of the shift towards the colour of the new place; 1 is complete
 
 
 @dataclass
 class MarkedLesions:
-    """M connected lesions that readers annotated in images (N, 3, S, S).
+    """M connected lesions that readers annotated in images; `image` and `boxes` are on the CPU.
 
-    image (M,): the index of each lesion's image; alpha (M, S, S): 1 inside, with a soft edge; boxes long (M, 4): y0,
-    x0, h, w around each lesion and its edge; around (M, 3): the mean colour around all lesions of its image.
-    `image` and `boxes` are on the CPU, the others on the images' device.
+    Attributes:
+        images: Images `(N, 3, S, S)` in [0, 1].
+        image: Index of each lesion's image `(M,)`.
+        alpha: Weight of each lesion in each pixel `(M, S, S)`: 1 inside, with a soft edge.
+        boxes: Box (y0, x0, h, w) around each lesion and its soft edge in pixels, long `(M, 4)`.
+        around: Mean colour around all lesions of each lesion's image `(M, 3)`.
     """
 
     images: Tensor
@@ -41,7 +45,7 @@ class MarkedLesions:
 
     @classmethod
     def of(cls, images: np.ndarray, masks: np.ndarray, device: torch.device) -> MarkedLesions | None:
-        """Returns the lesions in images uint8 (N, S, S, 3) with masks (N, S, S); None if none has LEAST pixels."""
+        """Returns the lesions in images uint8 `(N, S, S, 3)` with masks `(N, S, S)`, or None if all are too small."""
         side = masks.shape[-1]
         rows: list[tuple[int, np.ndarray, list[int], np.ndarray]] = []
         for number, (image, mask) in enumerate(zip(images, masks, strict=True)):
@@ -67,7 +71,7 @@ class MarkedLesions:
         )
 
     def to(self, device: torch.device) -> MarkedLesions:
-        """Returns a copy whose images, alpha and around are on `device`."""
+        """Returns a copy with `images`, `alpha` and `around` on `device`."""
         moved_fields = {name: getattr(self, name).to(device) for name in ("images", "alpha", "around")}
         return replace(self, **moved_fields)
 
@@ -75,12 +79,20 @@ class MarkedLesions:
 def pasted(
     under: np.ndarray, roi: np.ndarray | None, donor: np.ndarray, mask: np.ndarray, draw: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pastes the lesion `mask` of the image `donor` into the image `under`; returns the new image and its mask.
+    """Pastes an annotated lesion into an image, with a soft edge and with its colour shifted towards the new place.
 
-    under, donor: uint8 (S, S, 3); roi, mask: uint8 (S, S), 1 inside. The lesion is cut along its mask. Of up to TRIES
-    random places where at least 80 % of it is inside roi, the place with the most similar surroundings is used. The
-    lesion's colour is shifted towards the colour there, and its edge is soft. The image is not changed, and the mask
-    empty, if the lesion has fewer than LEAST pixels or if no place fits.
+    Of up to TRIES random places with at least 80 % of the lesion inside `roi`, the place with the most similar
+    surroundings is used.
+
+    Args:
+        under: Image to paste into, uint8 `(S, S, 3)`.
+        roi: Region of interest, uint8 `(S, S)`, 1 inside, or None.
+        donor: Image with the lesion, uint8 `(S, S, 3)`.
+        mask: Mask of the lesion, uint8 `(S, S)`.
+
+    Returns:
+        The new image and the mask of the pasted lesion. If the lesion has fewer than LEAST pixels or no place fits, the
+        image is unchanged and the mask is empty.
     """
     side = len(under)
     lesion_ring = _around(donor, mask)
@@ -105,6 +117,6 @@ def pasted(
 
 
 def _around(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Computes the mean colour (3,) of a ring around a mask, or of the whole image if the ring is empty."""
+    """Computes the mean colour `(3,)` of a ring around a mask, or of the whole image if the ring is empty."""
     ring = (cv2.dilate(mask, np.ones((RING, RING), np.uint8)) > 0) & (mask == 0)
     return np.asarray(image[ring].mean(0) if ring.any() else image.mean((0, 1)), np.float32)

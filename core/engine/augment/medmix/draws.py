@@ -1,8 +1,8 @@
-"""The random numbers of a batch's lesions, all drawn at once on the CPU in a fixed order.
+"""Random numbers of a batch's lesions, all drawn at once on the CPU in a fixed order.
 
-`Draws` are uniform numbers in [0, 1), one named field for each decision; their layout does not depend on the settings.
-With the same seed a lesion therefore keeps its place and kind while a setting is changed (a slider on the page), and
-CPU and GPU get the same lesions. `read_draws` converts the numbers to `Lesions` according to a configuration.
+`Draws` are uniform numbers in [0, 1), with one named field for each decision; their layout does not depend on the
+settings. With the same seed, a lesion therefore keeps its place and kind while a setting is changed (with a slider on
+the page), and CPU and GPU get the same lesions. `read_draws` converts the numbers to `Lesions` for a configuration.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from core.engine.augment.medmix.donors import MATCH
 from core.engine.augment.medmix.groups import Lesions
 from core.engine.augment.placement import CANDIDATES, LEAST, RoiSampler, layers, place, place_all, sides
 
-POINTS = 16  # control points drawn, of which the first few are used
+POINTS = 16  # number of control points drawn; the first few are used
 OTHER, SAME, HERE, TEXTURE, FOREIGN, MARKED = range(len(DONORS))
 
-# Numbers of a lesion, in this order, and how many of each.
+# Random numbers of a lesion, in this order: name and number of draws.
 WIDTHS = {
     "size": 2,  # mean side and aspect
-    "kind": 1,  # of donor
-    "donor": 1,  # which image
-    "scale": 1,  # of what is cut to what is pasted
+    "kind": 1,  # kind of donor
+    "donor": 1,  # index of the donor image
+    "scale": 1,  # size of the cut box relative to the pasted box
     "blend": 1,
     "has_jitter": 1,
     "has_noise": 1,
@@ -40,16 +40,16 @@ WIDTHS = {
     "softness": 1,
     "opacity": 1,
     "jitter": 4,  # brightness, contrast, saturation, hue
-    "spare": 4,  # not used, so that a new setting need not move those after it
+    "spare": 4,  # not used; a new setting can take these draws without moving the ones below
     "noise": 1,
     "wave": 1,
     "bulge": 1,
     "shading": 1,
-    "light": 1,  # angle of the light that shades
-    "contrast": 1,  # of a drawn texture
-    "tone": 4,  # of a made-up modality
+    "light": 1,  # angle of the light used for shading
+    "contrast": 1,  # contrast of a drawn texture
+    "tone": 4,  # order and inversion of channels for an imitated modality
     "match": 1,
-    "more": 8,  # spare as well
+    "more": 8,  # not used
     "outline": 2 * HARMONICS,
 }
 _ENDS = np.cumsum([0, *WIDTHS.values()]).tolist()
@@ -61,12 +61,12 @@ _COLUMNS = {
 
 @dataclass
 class Draws:
-    """Uniform random numbers in [0, 1) for k lesions in each of T images; each name in WIDTHS is an attribute too."""
+    """Uniform random numbers in [0, 1) for k lesions in each of T images; each name in WIDTHS is also an attribute."""
 
-    paste_place: np.ndarray  # (T, k, CANDIDATES, 2) where it is pasted
-    cut_place: np.ndarray  # (T, k, CANDIDATES, 2) where it is cut
+    paste_place: np.ndarray  # (T, k, CANDIDATES, 2) candidates for the place of pasting
+    cut_place: np.ndarray  # (T, k, CANDIDATES, 2) candidates for the place of cutting
     points: np.ndarray  # (T, k, POINTS, 4) control points: row, column, strength of the lens, length of the wave
-    seed: np.ndarray  # (T, k) int64, of noise and texture
+    seed: np.ndarray  # (T, k) int64, seed of noise and texture
     even: np.ndarray  # (T, k, W) the numbers of WIDTHS, one after another
 
     def __getattr__(self, name: str) -> np.ndarray:
@@ -77,7 +77,7 @@ class Draws:
 
     @classmethod
     def draw(cls, images: int, k: int, generator: torch.Generator) -> Draws:
-        """Draws the numbers for `k` lesions in each of `images` images, in a few large calls."""
+        """Draws the numbers for `k` lesions in each of `images` images."""
         shapes = (CANDIDATES, 2), (CANDIDATES, 2), (_ENDS[-1],), (POINTS, 4)
         paste_place, cut_place, even, points = (torch.rand(images, k, *s, generator=generator).numpy() for s in shapes)
         seed = torch.randint(2**31 - 1, (images, k), generator=generator).numpy()
@@ -85,12 +85,12 @@ class Draws:
 
     @staticmethod
     def stack(several: Sequence[Draws]) -> Draws:
-        """Combines n Draws of T images each into one of T n images, in which the n draws of an image are adjacent."""
+        """Combines n Draws for the same T images into one for T n images; the n draws of an image are adjacent."""
         joined = {f.name: np.stack([getattr(d, f.name) for d in several], 1) for f in fields(Draws)}
         return Draws(**{name: numbers.reshape(-1, *numbers.shape[2:]) for name, numbers in joined.items()})
 
     def pick(self, *rows: np.ndarray) -> Draws:
-        """Returns the numbers of L lesions, given images and slots (L,), or of all lesions of the given images."""
+        """Returns the draws of L lesions, given their images and slots `(L,)`, or of all lesions of given images."""
         return Draws(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
@@ -108,13 +108,18 @@ def read_draws(
 ) -> Lesions[np.ndarray]:
     """Converts draws to the lesions of T images, on the CPU, sorted by layer and then from large to small.
 
-    image (T,): index in the batch of the image from which each output is made; counts (T,): numbers of lesions.
-    batch, side: number of images in the batch, and their side in pixels; roi (batch, side, side), 1 inside.
-    pool: number of images of another study; pool_roi (pool, side, side): their regions of interest.
-    marked: boxes (M, 4) of the lesions that readers annotated, which are pasted at their original size.
+    Args:
+        image: Index in the batch of the image from which each output is made `(T,)`.
+        counts: Number of lesions in each output `(T,)`.
+        batch: Number of images in the batch.
+        side: Side length of the images in pixels.
+        roi: Regions of interest of the batch `(batch, side, side)`, 1 inside, or None.
+        pool: Number of images of another study.
+        pool_roi: Regions of interest of these images `(pool, side, side)`, or None.
+        marked: Boxes (y0, x0, h, w) of annotated lesions `(M, 4)`, which are pasted at their original size, or None.
     """
     sampler, real = RoiSampler(roi, side), marked if marked is not None and len(marked) else None
-    least = max(LEAST, math.ceil(2.6 * config.shown[1] ** 0.5))  # about half of an outline's pixels show
+    least = max(LEAST, math.ceil(2.6 * config.shown[1] ** 0.5))  # half of an outline's pixels are visible
     lengths = sides(draws.size, config.size, config.aspect, side, config.even_ratio, least)
     kinds = _choose(draws.kind, config.choices("donor"))
     if real is None:
@@ -180,7 +185,7 @@ def _sources(
     pool: int,
     pool_roi: Tensor | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what each of L lesions is cut from: donor (L,), -1 for none, and box (L, 4) in it as y0, x0, h, w."""
+    """Returns the donor's index `(L,)`, -1 for none, and the box (y0, x0, h, w) `(L, 4)` to cut each lesion from."""
     side = sampler.side
     donor = np.where((kind == OTHER) | (kind == FOREIGN), (image + 1 + _index(u.donor, batch - 1)) % batch, image)
     hw = (box[:, 2:] * _between(u.scale[:, None], config.donor_scale)).astype(np.float32).round().clip(2, side)
@@ -203,7 +208,7 @@ def _between(u: np.ndarray, ends: tuple[float, float]) -> np.ndarray:
 
 
 def _index(u: np.ndarray, count: int) -> np.ndarray:
-    """Turns uniform draws into integers from 0 to count - 1, or into 0 if `count` is 0."""
+    """Converts uniform draws to integers from 0 to count - 1, or to 0 if `count` is 0."""
     return (u * count).astype(int).clip(0, max(count - 1, 0))
 
 

@@ -21,14 +21,20 @@ Which = Tensor | slice | None  # an index that selects some of L lesions; None s
 
 @dataclass
 class Group:
-    """L lesions of one layer, each in a window of W x W pixels, W = `window`, that contains the lesion's box.
+    """L lesions of one layer, each in a square window that contains the lesion's box.
 
-    rows, cols: long (L, W), the window's pixels relative to the box's corner. v, u: (L, W), the same from -1 to 1 over
-    the box. top, left: long (L,), the window's corner in the image. crop: side in pixels of a square that fits every
-    source box. The fields of type Which select the lesions that a painting step changes.
+    The fields of type Which select the lesions that a painting step changes.
+
+    Attributes:
+        lesions: Parameters of the lesions, on the images' device.
+        window: Side length W of the windows in pixels.
+        crop: Side length in pixels of a square that fits every source box.
+        top, left: Top row and left column of each window in the image, long `(L,)`.
+        rows, cols: Rows and columns of each window's pixels relative to the box's corner, long `(L, W)`.
+        v, u: Vertical and horizontal box coordinates of the pixels `(L, W)`, -1 to 1 inside the box.
     """
 
-    lesions: Lesions[Tensor]  # on the images' device
+    lesions: Lesions[Tensor]
     window: int
     crop: int
     top: Tensor
@@ -50,7 +56,7 @@ class Group:
     poisson: Which
 
     def inside(self) -> Tensor:
-        """Returns a mask of each lesion's box in its window: bool (L, W, W)."""
+        """Returns a mask of each lesion's box in its window, bool `(L, W, W)`."""
         _, _, h, w = self.lesions.box.T[:, :, None]
         rows, cols = (self.rows >= 0) & (self.rows < h), (self.cols >= 0) & (self.cols < w)  # (L, W)
         inside: Tensor = rows[:, :, None] & cols[:, None]
@@ -58,11 +64,11 @@ class Group:
 
 
 def groups(lesions: Lesions[np.ndarray], side: int, budget: int, device: torch.device) -> Iterator[Group]:
-    """Yields groups of about `budget` pixels, on `device`, from lesions on the CPU as sorted by `read_draws`."""
+    """Yields groups of about `budget` window pixels, on `device`, from lesions on the CPU as sorted by `read_draws`."""
     flags = _touched(lesions)
     extent, cut = lesions.box[:, 2:].max(1, initial=0), lesions.source[:, 2:].max(1, initial=0)
     ends = np.flatnonzero(np.diff(lesions.layer, append=-1)) + 1
-    groups: list[tuple[slice, int, dict[str, np.ndarray]]] = []  # rows, window, which of them each step touches
+    groups: list[tuple[slice, int, dict[str, np.ndarray]]] = []  # rows, window, and the rows that each step changes
     start = 0
     for layer_end in ends.tolist():
         while start < layer_end:
@@ -82,7 +88,7 @@ def groups(lesions: Lesions[np.ndarray], side: int, budget: int, device: torch.d
 
 
 def _touched(lesions: Lesions[np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns for each painting step, by name, which lesions it changes, bool (L,)."""
+    """Returns, for each painting step by name, whether it changes each lesion, bool `(L,)`."""
     kinds = {name: lesions.kind == DONORS.index(name) for name in ("foreign", "texture", "marked")}
     shapes = {name: lesions.shape == i for i, name in enumerate(SHAPES)}
     return (
@@ -117,15 +123,21 @@ def _group(lesions: Lesions[Tensor], window: int, crop: int, side: int, which: d
 
 
 def read(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Tensor:
-    """Reads windows (L, C, W, W) of x (B, C, S, S), W = `window`, at image indices and corners top, left, each (L,)."""
-    if x.device.type == "cpu":  # slice by slice: seven times as fast there as by index, and the same
+    """Reads square windows `(L, C, window, window)` of images x `(B, C, S, S)`.
+
+    `image`, `top` and `left`, each `(L,)`, are the image index, top row and left column of each window.
+    """
+    if x.device.type == "cpu":  # slicing is seven times as fast as indexing on a CPU
         pixels = x.numpy()
         return torch.from_numpy(np.stack([pixels[at] for at in _slices(image, top, left, window)]))
     return x.unfold(-2, window, 1).unfold(-2, window, 1)[image, :, top, left]
 
 
 def add(x: Tensor, image: Tensor, top: Tensor, left: Tensor, values: Tensor) -> None:
-    """Adds windows `values` (L, C, W, W) to contiguous x (B, C, S, S) in place; all but one must be 0 in overlaps."""
+    """Adds the windows `values` `(L, C, W, W)` to contiguous images x `(B, C, S, S)` in place; arguments as in `read`.
+
+    Where windows overlap, all values but one must be 0.
+    """
     if x.device.type == "cpu":
         pixels = x.numpy()
         for at, value in zip(_slices(image, top, left, values.shape[-1]), values.numpy(), strict=True):
@@ -135,7 +147,7 @@ def add(x: Tensor, image: Tensor, top: Tensor, left: Tensor, values: Tensor) -> 
 
 
 def _places(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Tensor:
-    """Returns the indices of the pixels of windows (L, C, W, W) in the flattened x."""
+    """Returns the indices of the pixels of windows `(L, C, W, W)` in the flattened x."""
     channels, side = x.shape[1], x.shape[-1]
     steps = torch.arange(window, device=x.device)
     planes = image[:, None] * channels + torch.arange(channels, device=x.device)  # (L, C)
@@ -148,46 +160,44 @@ def _slices(image: Tensor, top: Tensor, left: Tensor, window: int) -> Iterator[t
         yield b, slice(None), slice(i, i + window), slice(j, j + window)
 
 
-# The parameters of a batch's lesions, as `read_draws` computes them from draws and a configuration.
-
-
 A = TypeVar("A", np.ndarray, Tensor)
 
 
 @dataclass
 class Lesions(Generic[A]):
-    """The parameters of L lesions, L rows in every field: arrays when they are drawn, tensors when they are painted.
+    """Parameters of L lesions, with L rows in every field: arrays when they are drawn, tensors when they are painted.
 
-    Boxes are y0, x0, h, w in pixels (int64). Coordinates v (down), u (right) within a lesion's box run from -1 to 1.
+    `read_draws` computes them. Boxes are y0, x0, h, w in pixels (int64). The box coordinates v (down) and u (right) run
+    from -1 to 1 within a lesion's box.
     """
 
-    target: A  # (L,) index of the output image that it is pasted into
+    target: A  # (L,) index of the output image that the lesion is pasted into
     image: A  # (L,) index of the image of the batch from which the target is made
-    slot: A  # (L,) its number in the target; a later one covers an earlier one
-    layer: A  # (L,) 0, or one more than the highest layer of the earlier lesions that it covers; see `layers`
-    box: A  # (L, 4) where it is pasted
-    source: A  # (L, 4) where it is cut
-    donor: A  # (L,) from which image; -1 for none
+    slot: A  # (L,) number of the lesion in the target; a later lesion covers an earlier one
+    layer: A  # (L,) 0, or one more than the highest layer of the earlier lesions that the box touches; see `layers`
+    box: A  # (L, 4) box in the target
+    source: A  # (L, 4) box in the donor image
+    donor: A  # (L,) index of the donor image; -1 for none
     kind: A  # (L,) index into DONORS
     shape: A  # (L,) index into SHAPES
     blend: A  # (L,) index into BLENDS
     outline: A  # (L, 2, HARMONICS) cosine and sine amplitudes of an irregular outline
     softness: A  # (L,)
     opacity: A  # (L,)
-    jitter: A  # (L, 4) brightness, contrast, saturation, hue; 1, 1, 1, 0 where there is none
+    jitter: A  # (L, 4) brightness, contrast, saturation, hue; 1, 1, 1, 0 for none
     noise: A  # (L,) standard deviation; 0 for none
-    seed: A  # (L,) of noise and texture
+    seed: A  # (L,) seed of noise and texture
     points: A  # (L, c, 2) control points (v, u)
     fisheye: A  # (L, c) magnification; 0 for none
     lengths: A  # (L, c) wavelengths
     wave: A  # (L,) amplitude; 0 for none
     bulge: A  # (L,)
     shading: A  # (L,)
-    light: A  # (L,) angle of the light that shades
-    contrast: A  # (L,) of a drawn texture
-    match: A  # (L,) how far its mean colour is brought to that of its place
-    mono: A  # (L,) bool, one noise for the three channels
-    tone: A  # (L, 4) made-up modality: order of channels (3 draws), inverted or not
+    light: A  # (L,) angle of the light used for shading
+    contrast: A  # (L,) contrast of a drawn texture
+    match: A  # (L,) shift of the mean colour towards that of the target box; 1 is complete
+    mono: A  # (L,) bool, whether the three channels share the same noise
+    tone: A  # (L, 4) imitated modality: three draws for the order of channels, one for the inversion
 
     def __len__(self) -> int:
         return len(self.target)

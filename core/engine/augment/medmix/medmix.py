@@ -3,11 +3,11 @@
     draw    all random numbers, for the whole batch at once, on the CPU (draws.py)
     cut     a patch of another image, deformed by fisheye and wave (appearance.py)
     colour  jitter, as one affine map of RGB, and noise (augment/colour.py)
-    place   outline and region of interest: the share of the lesion in each pixel (appearance.py)
+    place   outline and region of interest: the weight of the lesion in each pixel (appearance.py)
     blend   opaque, translucent or Poisson blending (appearance.py)
 
-L lesions of similar size are painted at once, each in a window of W x W pixels that contains its box. Which lesions a
-step changes is determined on the CPU, so that this code never waits for the images' device.
+L lesions of similar size are painted at once, each in a window of W x W pixels that contains its box. The lesions that
+a step changes are determined on the CPU, so that this code never waits for the images' device.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ from core.engine.augment.strong import Mixed, Strong
 from core.engine.registry import STRONG
 from core.engine.tensors import on_device, to_device
 
-FAINT = 1 / 255  # alpha up to this cannot change a grey level, so that it counts as 0
-# pixels of windows painted at once: on a CPU what fits a core's cache, elsewhere all
-_BUDGET = {"cpu": 2**15}
+FAINT = 1 / 255  # an alpha up to this value cannot change a grey level and counts as 0
+_BUDGET = {"cpu": 2**15}  # window pixels painted at once: on a CPU what fits into a core's cache, elsewhere all
 
 
 @STRONG.register("medmix", title="MedMix", section="Sec. MedMix")
 class MedMix(Strong):
     """MedMix as a strong augmentation, which pastes n lesions for class A_n.
 
-    pool: (M, 3, S, S) in [0, 1], another study's images, for the donor `foreign`. pool_roi: (M, S, S), 1 where lesions
-    may be cut from the pool. marked: lesions that readers annotated, for the donor `marked`.
+    Args:
+        config: Options of MedMix.
+        pool: Images of another study `(M, 3, S, S)` in [0, 1], for the donor `foreign`, or None.
+        pool_roi: Regions of these images from which lesions may be cut `(M, S, S)`, 1 inside, or None.
+        marked: Lesions that readers annotated, for the donor `marked`, or None.
     """
 
     Config = MedMixConfig
@@ -64,36 +66,35 @@ class MedMix(Strong):
         self.pool, self.pool_roi, self.marked = pool, pool_roi, marked
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Pastes n lesions into each image of x (B, 3, S, S) in [0, 1]; n: an int or long (B,), 0 to k. A_0 is x.
+        """Pastes lesions into images as described by `Strong.__call__`.
 
-        roi: (B, S, S), 1 inside, preferably on the CPU, which otherwise waits for the GPU.
-        Raises ValueError if n or x is invalid, or if the pool or marked images have another size.
+        Also raises ValueError if the images of the pool or the annotated images have another size than x.
         """
         counts = self.counts(n, x)
         draws = Draws.draw(len(x), self.k, generator)
         return self._mix(x, torch.arange(len(x)), counts, draws, roi)
 
     def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Makes all classes A_0 to A_k of each image like `Strong.classes`, but paints all of them together."""
+        """Makes an image of each class A_0 to A_k like `Strong.classes`, but paints all lesions together."""
         several = [Draws.draw(len(x), self.k, generator) for _ in range(k)]
-        draws = Draws.stack([several[0], *several])  # A_0 has no lesions: its draws are not looked at
+        draws = Draws.stack([several[0], *several])  # A_0 has no lesions, so that its draws are not used
         image, counts = torch.arange(len(x)).repeat_interleave(k + 1), torch.arange(k + 1).repeat(len(x))
         return self._mix(x, image, counts, draws, roi)
 
     def _mix(self, x: Tensor, image: Tensor, counts: Tensor, draws: Draws, roi: Tensor | None) -> Mixed:
-        """Makes T images: number t is x[image[t]] with counts[t] lesions. image, counts (T,), draws: on the CPU."""
+        """Makes T images: number t is x[image[t]] with counts[t] lesions. Arguments other than x are on the CPU."""
         pool = None if self.pool is None else self.pool.to(x.device)
         if pool is not None and pool.shape[-1] != x.shape[-1]:
             raise ValueError(f"the donors' images are {pool.shape[-1]} pixels wide, the batch's {x.shape[-1]}")
         marked = None if self.marked is None else self.marked.to(x.device)
         if marked is not None and marked.alpha.shape[-1] != x.shape[-1]:
-            raise ValueError(f"the marked images are {marked.alpha.shape[-1]} pixels wide, the batch's {x.shape[-1]}")
+            raise ValueError(f"annotated images are {marked.alpha.shape[-1]} pixels wide, the batch's {x.shape[-1]}")
         many = 0 if pool is None else len(pool)
         lesions = read_draws(
             draws, self.config, image.numpy(), counts.numpy(), len(x), x.shape[-1], roi, many, self.pool_roi,
             None if marked is None else marked.boxes.numpy(),
         )  # fmt: skip
-        # a marked image is neither of the batch nor of the pool
+        # Annotated images are neither in the batch nor in the pool.
         named = (lesions.donor >= 0) & (lesions.kind != MARKED)
         boxes = self._table(lesions, lesions.box, counts)
         sources = self._table(lesions, lesions.source * named[:, None], counts)
@@ -110,7 +111,7 @@ class MedMix(Strong):
         return mixed
 
     def _table(self, lesions: Lesions[np.ndarray], box: np.ndarray, counts: Tensor) -> np.ndarray:
-        """Converts boxes (L, 4) y0, x0, h, w -> (T, k, 4) y0, x0, y1, x1; 0 where unused."""
+        """Converts boxes (y0, x0, h, w) `(L, 4)` to (y0, x0, y1, x1) `(T, k, 4)`, 0 where unused."""
         table = np.zeros((len(counts), self.k, 4), np.int64)
         table[lesions.target, lesions.slot] = np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], 1)
         return table
@@ -120,15 +121,21 @@ def paint(
     images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions[np.ndarray], roi: Tensor | None, pool: Tensor | None,
     marked: MarkedLesions | None = None, shown: tuple[float, int] = (0.0, 0),
 ) -> None:  # fmt: skip
-    """Paints `lesions` into images (T, 3, S, S) and alpha (T, S, S), in place; lesions are cut from x, pool or marked.
+    """Paints lesions into `images` `(T, 3, S, S)` and the lesions' weights `alpha` `(T, S, S)`, in place.
 
-    x (B, 3, S, S), roi (B, S, S), pool (M, 3, S, S), all on one device. shown: see `MedMixConfig.shown`.
+    Args:
+        x: Images to cut from `(B, 3, S, S)`.
+        lesions: Parameters of the lesions.
+        roi: Regions of interest of x `(B, S, S)`, or None.
+        pool: Images of another study `(M, 3, S, S)`, or None.
+        marked: Lesions that readers annotated, or None.
+        shown: Smallest visible change and number of pixels, see `MedMixConfig.shown`.
     """
     grey = grey_images(x)
     for group in groups(lesions, x.shape[-1], _BUDGET.get(x.device.type, 2**28), x.device):
         pasted = group.lesions
         window = (group.top, group.left, group.window)
-        v, u = deform(group)  # (L, W, W): where the warps lead
+        v, u = deform(group)  # (L, W, W)
         patch = appearance(x, group, grey[pasted.image], pool, marked, v, u)  # (L, 3, W, W)
         # place
         cover = coverage(depth(group.v, group.u, pasted.outline, group.shapes), pasted.softness)  # (L, W, W)
@@ -145,28 +152,33 @@ def paint(
         patch.clamp_(0, 1)
         if shown[1]:
             clear = strengthen(under, patch, cover, *shown)
-            # A lesion that readers marked stays as they saw it.
+            # Annotated lesions are real and stay as they are.
             patch = torch.where((pasted.kind == MARKED).view(-1, 1, 1, 1), patch, clear)
         add(images, pasted.target, group.top, group.left, torch.lerp(under, patch, cover) - under)
         before = read(alpha[:, None], pasted.target, *window)
         add(alpha[:, None], pasted.target, group.top, group.left, cover * (1 - before))
-    images.clamp_(0, 1)  # sums may be off by their rounding
+    images.clamp_(0, 1)  # because of rounding errors
 
 
 def appearance(
     x: Tensor, group: Group, grey: Tensor, pool: Tensor | None, marked: MarkedLesions | None, v: Tensor, u: Tensor
 ) -> Tensor:
-    """Computes the pixels (L, 3, W, W) of each lesion of a group before it is blended in.
+    """Computes the pixels `(L, 3, W, W)` of each lesion of a group before blending.
 
-    grey: bool (L,), whether a lesion's target image is grey. v, u: (L, W, W), source coordinates of each pixel.
+    Args:
+        x: Images to cut from `(B, 3, S, S)`.
+        grey: Whether the target image of each lesion is grey, bool `(L,)`.
+        pool: Images of another study `(M, 3, S, S)`, or None.
+        marked: Lesions that readers annotated, or None.
+        v, u: Vertical and horizontal box coordinates at which the pixels are read `(L, W, W)`.
     """
     lesions, r = group.lesions, group.match
     patch = cut(x, pool, marked, group, v, u)  # (L, 3, W, W)
-    # colour: shifted towards the mean colour of the place, then jitter, as one affine map for each lesion
+    # Colour is shifted towards the mean colour of the place, then jittered by one affine map for each lesion.
     box = group.inside()[:, None].to(x.dtype)  # (L, 1, W, W)
 
     def place(r: Tensor | slice) -> Tensor:
-        """Computes the mean colours (R, 3) of the places where lesions r are pasted."""
+        """Computes the mean colours `(R, 3)` of the boxes into which the R lesions with indices r are pasted."""
         return mean(read(x, lesions.image[r], group.top[r], group.left[r], group.window), box[r])
 
     if r is not None:
@@ -191,7 +203,7 @@ def appearance(
 
 
 def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Group, v: Tensor, u: Tensor) -> Tensor:
-    """Samples the donors' patches (L, 3, W, W) bilinearly at source box coordinates v, u (L, W, W), -1 to 1."""
+    """Samples the donors' patches `(L, 3, W, W)` bilinearly at coordinates v, u `(L, W, W)` of their source boxes."""
     lesions, crop = group.lesions, group.crop
     top, left, grid = _crops(lesions.source, crop, x.shape[-1], v, u)
     donor = read(x, lesions.donor.clamp(0, len(x) - 1), top, left, crop)  # (L, 3, crop, crop)
@@ -209,7 +221,7 @@ def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Gro
 
 
 def own_outline(marked: MarkedLesions, group: Group, r: Tensor | slice, v: Tensor, u: Tensor) -> Tensor:
-    """Samples the alpha (R, W, W) of the marked lesions r of a group at the same coordinates as their pixels."""
+    """Samples the alpha `(R, W, W)` of the annotated lesions r of a group at the same coordinates as their pixels."""
     lesions, crop = group.lesions.pick(r), group.crop
     top, left, grid = _crops(lesions.source, crop, marked.alpha.shape[-1], v[r], u[r])
     alpha = read(marked.alpha[:, None], lesions.donor, top, left, crop)
@@ -218,19 +230,19 @@ def own_outline(marked: MarkedLesions, group: Group, r: Tensor | slice, v: Tenso
 
 
 def _crops(source: Tensor, crop: int, side: int, v: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the rows and columns (L,) where crops of boxes (L, 4) begin, and v, u as a grid in them: (L, W, W, 2)."""
+    """Returns the corners `(L,)` of crops that contain source boxes `(L, 4)`, and v, u as a grid in the crops."""
     y0, x0, h, w = source.unbind(1)
     top, left = y0.clamp(max=side - crop), x0.clamp(max=side - crop)
     return top, left, torch.stack([_within(u, x0, w, left, crop), _within(v, y0, h, top, crop)], -1)
 
 
 def _within(at: Tensor, start: Tensor, length: Tensor, origin: Tensor, crop: int) -> Tensor:
-    """Converts box coordinates to coordinates of grid_sample in a crop from `origin` on, clamped to the box."""
+    """Converts box coordinates to grid_sample's coordinates in a crop that begins at `origin`, clamped to the box."""
     start, length, origin = (t.view(-1, 1, 1).to(at.dtype) for t in (start, length, origin))
     pixel = (start + (at + 1) * 0.5 * length - 0.5).clamp(start, start + length - 1)
     return 2 * (pixel - origin) / (crop - 1) - 1
 
 
 def mean(patch: Tensor, box: Tensor) -> Tensor:
-    """Computes the mean colour (L, 3) of each patch (L, 3, W, W) over its box (L, 1, W, W), 1 inside."""
+    """Computes the mean colour `(L, 3)` of each patch `(L, 3, W, W)` over its box `(L, 1, W, W)`, 1 inside."""
     return (patch * box).sum((2, 3)) / box.sum((2, 3))

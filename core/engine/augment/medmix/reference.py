@@ -1,8 +1,8 @@
 """MedMix as the paper describes it (Sec. MedMix), one image and one lesion at a time. Read this first.
 
-The batched version (`medmix.py`) does the same for a whole minibatch, and equals this one up to 1e-5 for the same drawn
+The batched version (`medmix.py`) does the same for a whole minibatch and equals this one up to 1e-5 for the same drawn
 parameters (tests/engine/augment/medmix/test_medmix.py). Poisson blending, drawn textures and imitated modalities, which
-we added to the paper's cut and paste, are in `appearance.py` only.
+the paper does not have, are in `appearance.py` only.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ YIQ = np.array([LUMA, (0.595716, -0.274453, -0.321263), (0.211456, -0.522591, 0.
 def medmix(
     D: Array, i: int, lesions: Iterable[Any], roi: Array | None = None, shown: tuple[float, int] = (0.0, 0)
 ) -> tuple[Array, Array]:
-    """Turns x = D[i] of a minibatch D (B, 3, S, S) into x^(n) of class A_n; returns x^(n) (3, S, S), alpha (S, S).
+    """Turns the image x = D[i] into x^(n) `(3, S, S)` of class A_n; returns x^(n) and its lesions' weights `(S, S)`.
 
-    lesions: the n drawn lesions in order, each with the fields of `groups.Lesions`. roi: (S, S), 1 inside. shown: the
-    change (0 to 1) and number of pixels that a lesion must reach to be visible (not in the paper).
+    Args:
+        D: Minibatch of images `(B, 3, S, S)`.
+        i: Index of the image.
+        lesions: The n drawn lesions in order, each with the fields of `groups.Lesions`.
+        roi: Region of interest `(S, S)`, 1 inside, or None.
+        shown: Smallest change (0 to 1) and number of pixels that make a lesion visible (not in the paper).
     """
     x, alpha = D[i].copy(), np.zeros(D.shape[2:])
     for a in lesions:
         y0, x0, h, w = (int(t) for t in a.box)
         here = (slice(y0, y0 + h), slice(x0, x0 + w))
         v, u = np.meshgrid((2 * np.arange(h) + 1) / h - 1, (2 * np.arange(w) + 1) / w - 1, indexing="ij")
-        patch = cut(D[int(a.donor)], a.source, *deform(v, u, a))  # of another image of the minibatch
+        patch = cut(D[int(a.donor)], a.source, *deform(v, u, a))  # usually from another image
         patch = transform(patch, D[i][(slice(None), *here)], v, u, a)
         cover = a.opacity * outline(v, u, a) * (1 if roi is None else roi[here])
-        cover[cover <= 1 / 255] = 0  # moves no grey level
+        cover[cover <= 1 / 255] = 0  # cannot change a grey level
         patch = strengthen(x[(slice(None), *here)], patch.clip(0, 1), cover, *shown)
         x[(slice(None), *here)] += cover * (patch - x[(slice(None), *here)])
         alpha[here] = 1 - (1 - alpha[here]) * (1 - cover)
@@ -43,7 +47,7 @@ def medmix(
 
 
 def deform(v: Array, u: Array, a: Any) -> tuple[Array, Array]:
-    """Returns the coordinates at which pixels (v, u) are read: after bulge, fisheye of each point, horizontal wave."""
+    """Returns the box coordinates at which pixels (v, u) are read, after bulge, fisheye of each point and wave."""
     pull = 1 - a.bulge * (1 - v * v - u * u).clip(0)
     v, u = v * pull, u * pull
     for (pv, pu), strength in zip(a.points, a.fisheye, strict=True):
@@ -55,7 +59,7 @@ def deform(v: Array, u: Array, a: Any) -> tuple[Array, Array]:
 
 
 def cut(donor: Array, box: Sequence[int], v: Array, u: Array) -> Array:
-    """Samples the donor (3, S, S) bilinearly at (v, u), which run from -1 to 1 over the box (y0, x0, h, w)."""
+    """Samples the donor `(3, S, S)` bilinearly at (v, u), which run from -1 to 1 over the box (y0, x0, h, w)."""
     y0, x0, h, w = (int(t) for t in box)
     y, x = ((v + 1) / 2 * h - 0.5).clip(0, h - 1), ((u + 1) / 2 * w - 0.5).clip(0, w - 1)
     i, j = y.astype(int), x.astype(int)
@@ -67,7 +71,7 @@ def cut(donor: Array, box: Sequence[int], v: Array, u: Array) -> Array:
 
 
 def transform(patch: Array, home: Array, v: Array, u: Array, a: Any) -> Array:
-    """Applies colour jitter, noise and (not in the paper) matching to the colour of `home` and light from one side."""
+    """Applies colour jitter and noise and, beyond the paper, a shift to the mean colour of `home` and shading."""
     patch = patch + a.match * (home.mean((1, 2)) - patch.mean((1, 2)))[:, None, None]
     patch = jitter(patch, a.jitter, range(4))
     light = math.cos(a.light) * u + math.sin(a.light) * v
@@ -106,7 +110,7 @@ def strengthen(under: Array, patch: Array, cover: Array, contrast: float, area: 
 
 
 def jitter(patch: Array, factors: Sequence[float], order: Iterable[int]) -> Array:
-    """Applies brightness (0), contrast (1), saturation (2) and hue (3) to a patch (3, H, W) in `order`, unclamped."""
+    """Applies brightness (0), contrast (1), saturation (2) and hue (3) to a patch `(3, H, W)` in `order`, unclamped."""
     for which in order:
         f, grey = float(factors[which]), np.tensordot(LUMA, patch, 1)
         if which == 0:
@@ -123,7 +127,7 @@ def jitter(patch: Array, factors: Sequence[float], order: Iterable[int]) -> Arra
 
 
 def normal(seed: int, row: Array, column: Array, channel: int) -> Array:
-    """Computes standard normal noise as a function of seed, position and channel: integer hash, then Box-Muller."""
+    """Computes standard normal noise from seed, position and channel, by an integer hash and Box-Muller."""
     key = _mix(seed * 0x9E3779B1 + channel + 1)
     first = _mix(key ^ _mix((row & 0xFFFF) * 0x10000 + (column & 0xFFFF)))
     radius = np.sqrt(-2 * np.log((first + 0.5) / 2**32))

@@ -1,1 +1,1 @@
-"""Detectors that the paper compares PMSACL with; `nets.py` holds the code that they share."""
+"""Detectors with which the paper compares PMSACL. `nets.py` contains the code that they share."""

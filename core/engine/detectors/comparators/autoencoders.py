@@ -1,4 +1,4 @@
-"""The paper's comparators that are auto-encoders: DAE, and one with an MS-SSIM loss."""
+"""The paper's comparators that are auto-encoders: DAE, and an auto-encoder with an MS-SSIM loss."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from core.engine.tensors import to_device
 class DAEConfig(NetConfig):
     """Options of DAE.
 
-    latent: channels of the coarsest maps, whose sides have 4 to 7 cells. noise: share of the pixels that training sets
-    to 0 (Masci et al. compare 0, 0.3 and 0.5).
+    latent: Number of channels of the coarsest maps, whose sides have 4 to 7 cells.
+    noise: Fraction of the pixels that training sets to 0 (Masci et al. compare 0, 0.3 and 0.5).
     """
 
     latent: int = 8
@@ -31,7 +31,7 @@ class DAEConfig(NetConfig):
 
 
 class TiedAutoEncoder(nn.Module):
-    """An auto-encoder with tied weights: each layer has a filter bank W, an encoder bias b and a decoder bias c."""
+    """Auto-encoder with tied weights: each layer has a filter bank W, an encoder bias b and a decoder bias c."""
 
     def __init__(self, size: int, width: int, latent: int) -> None:
         super().__init__()
@@ -45,10 +45,7 @@ class TiedAutoEncoder(nn.Module):
             self.back.append(nn.Parameter(torch.zeros(a)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Reconstructs images (B, 3, S, S) in [0, 1].
-
-        h = tanh(x * W + b), pooled; y = tanh(sum of h * flipped W + c).
-        """
+        """Reconstructs images by h = tanh(x * W + b), pooled, and y = tanh(sum of h * flipped W + c)."""
         y, sides = 2 * x - 1, []
         for w, b in zip(self.filters, self.forth, strict=True):
             y = torch.tanh(F.conv2d(y, w, b, padding=1))
@@ -56,7 +53,7 @@ class TiedAutoEncoder(nn.Module):
             y = F.max_pool2d(y, 2)
         for w, c, side in zip(reversed(self.filters), reversed(self.back), reversed(sides), strict=True):
             y = F.interpolate(y, (side, side))
-            y = torch.tanh(F.conv_transpose2d(y, w, c, padding=1))  # the transpose of `conv2d` flips the filters
+            y = torch.tanh(F.conv_transpose2d(y, w, c, padding=1))  # the transposed convolution flips the filters
         return (y + 1) / 2
 
 
@@ -75,11 +72,10 @@ class DAETraining(NetTraining):
 class DAE(NetDetector):
     """DAE, the deep convolutional auto-encoder (Masci et al. 2011, "Stacked Convolutional Auto-Encoders").
 
-    Feature maps are tanh of a convolution, followed by max-pooling; an image is reconstructed from them with the same
-    filters, flipped over both axes. The PMSACL paper, which compares with DAE, says only "deep autoencoder". Our
-    choices: nearest up-sampling to undo pooling, training all layers at once instead of one after another, and Adam.
-
-    Score: mean squared error of the reconstruction.
+    Feature maps are the tanh of a convolution, followed by max-pooling. An image is reconstructed from its feature maps
+    with the same filters, flipped over both axes. The PMSACL paper, which compares with DAE, says only "deep
+    autoencoder". Our choices are nearest up-sampling to undo pooling, training all layers at once instead of one after
+    another, and Adam. The score of an image is the mean squared error of its reconstruction.
     """
 
     name = "dae"
@@ -97,7 +93,11 @@ class DAE(NetDetector):
 
 @dataclass(frozen=True)
 class MSSSIMConfig(NetConfig):
-    """Options of the MS-SSIM auto-encoder. rho: weight of L1; 1 - MS-SSIM has 1 - rho. window: side in pixels."""
+    """Options of the MS-SSIM auto-encoder.
+
+    rho: Weight of L1 in the loss. The weight of 1 - MS-SSIM is 1 - rho.
+    window: Side length of the Gaussian window in pixels.
+    """
 
     lr: float = 1e-4
     rho: float = 0.15
@@ -128,12 +128,11 @@ class MSSSIMTraining(NetTraining):
     "ms-ssim-ae", title="MS-SSIM auto-encoder", section="Table detection; Chen et al. 2021", own_network=True
 )
 class MSSSIMAutoEncoder(NetDetector):
-    """The auto-encoder with an MS-SSIM loss: IGD without its classifier and its critic (Chen et al. 2021, Eq. 3).
+    """Auto-encoder with an MS-SSIM loss, that is, IGD without its classifier and its critic (Chen et al. 2021, Eq. 3).
 
-    The PMSACL paper cites IGD's paper as its source. Loss weights and windows are IGD's. The networks are trained from
-    random weights, on whole images only.
-
-    Score: the loss, or in a region of interest the mean of the residual map.
+    The PMSACL paper cites IGD's paper as the source. Loss weights and windows are those of IGD. The networks are
+    trained from random weights, and only on whole images. The score of an image is the loss or, with a region of
+    interest, the mean of the residual map in the region.
     """
 
     name = "ms-ssim-ae"

@@ -1,12 +1,13 @@
 """CutPaste (Li et al. 2021, "CutPaste: Self-Supervised Learning for Anomaly Detection and Localization").
 
 A network learns to distinguish an image, the image after CutPaste, and the image after CutPaste-Scar (3-way, Sec. 2.3).
-A Gaussian is then fitted to the features of normal images; an image's score is its Mahalanobis distance, which is the
-negative log density up to constants. The map is Grad-CAM of that distance (Sec. 4.2 of the paper shows it for whole
-images). Our choices: one hidden layer in the head, and a shrunk covariance, because few images give a singular one.
+A Gaussian is then fitted to the features of normal images. An image's score is its Mahalanobis distance, which is the
+negative log density up to constants. The map is the Grad-CAM of this distance (Sec. 4.2 of that paper shows it for
+whole images). Our choices are one hidden layer in the head, and a shrunk covariance, because few images give a singular
+one.
 
-By default, as the paper says, colour jitter is applied to the pasted piece only (`whole_jitter`) and features are not
-normalised (`unit`); the preset `published` does both differently, like public implementations.
+By default, as in that paper, colour jitter is applied only to the pasted piece (`whole_jitter`), and features are not
+normalised (`unit`). The preset `published` differs in both options, like public implementations.
 """
 
 from __future__ import annotations
@@ -27,16 +28,18 @@ from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch, to_device
 from core.engine.training.schedule import set_rate, warm_cosine
 
-CLASSES = 3
+CLASSES = 3  # image, image after CutPaste, image after CutPaste-Scar
 
 
 @dataclass(frozen=True)
 class CutPasteConfig(NetConfig):
     """Options of CutPaste.
 
-    momentum, weight_decay: settings of SGD (0.9 and 3e-5), whose learning rate follows a cosine. latent: width of the
-    head. whole_jitter: whether the whole images of all three classes are colour-jittered as well, as in public
-    implementations. unit: whether features are normalised to length 1, as in public implementations.
+    momentum: Momentum of SGD.
+    weight_decay: Weight decay of SGD, whose learning rate follows a cosine.
+    latent: Width of the head.
+    whole_jitter: Whether all images are colour-jittered as a whole, too, as in public implementations.
+    unit: Whether features are normalised to length 1, as in public implementations.
     """
 
     steps: int = 65_536
@@ -75,7 +78,7 @@ class CutPasteTraining(NetTraining):
 
 @DETECTORS.register("cutpaste", title="CutPaste", section="Table detection; Li et al. 2021")
 class CutPaste(NetDetector):
-    """The CutPaste detector. Score: Mahalanobis distance of an image's features from the features of normal images."""
+    """CutPaste detector. The score is the Mahalanobis distance of an image's features from normal features."""
 
     name = "cutpaste"
     Config = CutPasteConfig
@@ -92,7 +95,7 @@ class CutPaste(NetDetector):
 
     @torch.no_grad()
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """Returns the `mean` (F,) and `whitening` (F, F) of the normal images' features."""
+        """Returns the `mean`, `(F,)`, and the `whitening` matrix, `(F, F)`, of the normal images' features."""
         scatter = Scatter()
         for start in range(0, len(images), self.config.batch):
             x = to_batch(images[start : start + self.config.batch], self.device)
@@ -108,29 +111,26 @@ class CutPaste(NetDetector):
         return {"maps": grad_cam(maps, features, normal, length), "distance": normal.distance(features)}
 
     def _features(self, maps: Tensor) -> Tensor:
-        """Pools maps (B, F, h, w) to the features (B, F) whose density is estimated."""
+        """Pools maps, `(B, F, h, w)`, to the features, `(B, F)`, whose density is estimated."""
         features = maps.mean((2, 3))
         return F.normalize(features, dim=1) if self.config.unit else features
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Returns the Mahalanobis distance (B,), always of the whole image."""
+        """Returns the Mahalanobis distance of each whole image, `(B,)`, regardless of the region of interest."""
         return values["distance"]
 
 
 def grad_cam(maps: Tensor, features: Tensor, normal: Normal, length: Tensor | None = None) -> Tensor:
-    """Computes Grad-CAM of half the squared distance: the ReLU of the maps weighted by the mean gradient.
+    """Computes the Grad-CAM map of half the squared distance, the ReLU of the maps weighted by the mean gradient.
 
-    The gradient with respect to the features is the precision times their difference from the mean; each position
-    receives 1 / (h w) of it.
+    The gradient with respect to the features is the precision times the difference between the features and their mean.
+    Each of the h x w positions receives an equal part of the gradient.
 
     Args:
-        maps: (B, F, h, w).
-        features: (B, F), the mean of the maps, or that mean divided by `length`.
-        normal: The distribution of normal features.
-        length: (B,), the norm that the features were divided by; only changes of direction then count.
-
-    Returns:
-        The map, (B, h, w).
+        maps: Feature maps, `(B, F, h, w)`.
+        features: Mean of the maps, `(B, F)`, or this mean divided by `length`.
+        normal: Distribution of normal features.
+        length: Norm by which the features were divided, `(B,)`, so that only changes of direction count, or None.
     """
     slope = (features - normal.mean) @ normal.whitening.T @ normal.whitening
     if length is not None:
@@ -139,18 +139,16 @@ def grad_cam(maps: Tensor, features: Tensor, normal: Normal, length: Tensor | No
     return torch.einsum("bf,bfhw->bhw", weights, maps).relu()
 
 
-# CutPaste and CutPaste-Scar: a piece of an image pasted elsewhere in it (Li et al. 2021, Sec. 2.2).
-
-
-AREA = (0.02, 0.15)  # share of the image's area
+# Ranges for the pieces of CutPaste and CutPaste-Scar (Li et al. 2021, Sec. 2.2).
+AREA = (0.02, 0.15)  # fraction of the image's area
 ASPECT = (0.3, 1 / 0.3)
-SCAR_WIDTH, SCAR_LENGTH = (2, 16), (10, 25)  # pixels at 256
-SCAR_ANGLE = 45.0  # largest rotation in degrees, to either side
-JITTER = (0.1, 0.1, 0.1, 0.1)  # brightness, contrast, saturation, hue of the piece
+SCAR_WIDTH, SCAR_LENGTH = (2, 16), (10, 25)  # in pixels for images of 256 pixels
+SCAR_ANGLE = 45.0  # maximum rotation in degrees, in either direction
+JITTER = (0.1, 0.1, 0.1, 0.1)  # maximum change of brightness, contrast, saturation and hue of the piece
 
 
 def cut_paste(x: Tensor, draws: torch.Generator) -> Tensor:
-    """Pastes a colour-jittered rectangle of each image x (B, 3, S, S) in [0, 1] at another position in it."""
+    """Pastes a colour-jittered rectangle of each image x in [0, 1], `(B, 3, S, S)`, at another position in it."""
     side = x.shape[-1]
     area, aspect, *positions = torch.rand(6, len(x), generator=draws)
     area = (AREA[0] + area * (AREA[1] - AREA[0])) * side**2
@@ -169,7 +167,7 @@ def cut_paste(x: Tensor, draws: torch.Generator) -> Tensor:
 
 
 def cut_paste_scar(x: Tensor, draws: torch.Generator) -> Tensor:
-    """Pastes a long thin rectangle of each image x (B, 3, S, S), colour-jittered and rotated, at another position."""
+    """Pastes a long thin rectangle of each image x, `(B, 3, S, S)`, jittered and rotated, at another position."""
     side = x.shape[-1]
     width, length, angle, fx, fy, tx, ty = to_device(torch.rand(7, len(x), generator=draws), x.device)
     scale = side / 256
@@ -178,7 +176,7 @@ def cut_paste_scar(x: Tensor, draws: torch.Generator) -> Tensor:
     turn = (2 * angle - 1) * math.radians(SCAR_ANGLE)
     at = torch.arange(side, device=x.device) + 0.5
 
-    def middle(u: Tensor) -> Tensor:  # a centre from which the piece, at any angle, does not leave the image
+    def middle(u: Tensor) -> Tensor:  # a centre at which the piece, at any angle, does not leave the image
         reach = (half_w**2 + half_l**2).sqrt()
         return (reach + u * (side - 2 * reach).clamp(min=0))[:, None, None]
 
@@ -192,7 +190,7 @@ def cut_paste_scar(x: Tensor, draws: torch.Generator) -> Tensor:
 
 
 def jittered(x: Tensor, draws: torch.Generator) -> Tensor:
-    """Applies random colour jitter to x (B, 3, S, S) in [0, 1]; grey images stay grey."""
+    """Applies random colour jitter to images x in [0, 1], `(B, 3, S, S)`. Grey images stay grey."""
     factors = torch.from_numpy(jitter_factors(torch.rand(len(x), 4, generator=draws).numpy(), JITTER))
-    torch.rand(len(x), 4, generator=draws)  # not used, so that what follows from a seed stays
+    torch.rand(len(x), 4, generator=draws)  # not used, but keeps later random numbers the same for each seed
     return apply_colour(x, *colour_map(to_device(factors, x.device), grey_images(x)), x.mean((2, 3))).clamp(0, 1)

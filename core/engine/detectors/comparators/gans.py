@@ -30,8 +30,9 @@ from core.engine.tensors import to_device
 class ADGANConfig(NetConfig):
     """Options of ADGAN.
 
-    w_cycle: weight of the cycle loss, |x - G(E(x))| and |z - E(G(z))|. penalty: weight of both gradient penalties.
-    critic_steps: steps of the critics per step of the generators.
+    w_cycle: Weight of the cycle loss |x - G(E(x))| + |z - E(G(z))|, with generators G of images x and E of codes z.
+    penalty: Weight of both gradient penalties.
+    critic_steps: Number of steps of the critics per step of the generators.
     """
 
     lr: float = 1e-4
@@ -43,8 +44,8 @@ class ADGANConfig(NetConfig):
 class ADGANNet(nn.Module):
     def __init__(self, config: ADGANConfig, size: int) -> None:
         super().__init__()
-        self.generator = Generator(size, config.latent, config.width)  # Z -> X
-        self.code = ConvCode(size, config.latent, config.width)  # X -> Z
+        self.generator = Generator(size, config.latent, config.width)  # from codes to images
+        self.code = ConvCode(size, config.latent, config.width)  # from images to codes
         self.image_critic = ImageCritic(size, config.width)
         self.code_critic = CodeCritic(config.latent)
 
@@ -85,12 +86,11 @@ class ADGANTraining(NetTraining):
 class ADGAN(NetDetector):
     """ADGAN (Liu et al. 2020, "Photoshopping Colonoscopy Video Frames"), a dual GAN.
 
-    One generator maps codes to images, the other images to codes; one critic judges the images, another the codes, and
-    a cycle through both generators must reconstruct its input. Lesions are not reconstructed, as normal images have
-    none. The PMSACL paper says only "two generators and two discriminators"; critics with gradient penalty, layers,
-    Adam and the weight of the cycle loss are our choices.
-
-    Score: mean absolute difference between an image and its reconstruction.
+    One generator maps codes to images, the other images to codes. One critic judges images, the other codes, and a
+    cycle through both generators must reconstruct its input. Lesions are not reconstructed, because normal images have
+    no lesions. The PMSACL paper says only "two generators and two discriminators": critics with gradient penalty,
+    layers, Adam and the weight of the cycle loss are our choices. The score of an image is the mean absolute difference
+    from its reconstruction.
     """
 
     name = "adgan"
@@ -110,10 +110,15 @@ class ADGAN(NetDetector):
 class FAnoGANConfig(NetConfig):
     """Options of f-AnoGAN.
 
-    steps: steps of WGAN and encoder together. gan: share of these steps for the WGAN. penalty: weight of the gradient
-    penalty (10). critic_steps: steps of the critic per step of the generator (5). kappa: weight of the residual of the
-    critic's features (1). code_optimiser: the encoder's optimiser, adam or rmsprop. code_lr: its learning rate, 0 for
-    `lr`. code_bound: largest absolute value in a code. span: images are scaled to [-span / 2, span / 2].
+    steps: Number of steps of WGAN and encoder together.
+    gan: Fraction of the steps for the WGAN.
+    penalty: Weight of the gradient penalty, 10 in the paper.
+    critic_steps: Number of steps of the critic per step of the generator, 5 in the paper.
+    kappa: Weight of the residual of the critic's features, 1 in the paper.
+    code_optimiser: Optimiser of the encoder, adam or rmsprop.
+    code_lr: Learning rate of the encoder, or 0 for `lr`.
+    code_bound: Maximum absolute value in a code.
+    span: Range of image values. Images are scaled to [-span / 2, span / 2].
     """
 
     lr: float = 1e-4
@@ -136,14 +141,11 @@ class FAnoGANNet(nn.Module):
         self.bound, self.span = config.code_bound, config.span
 
     def shown(self, x: Tensor) -> Tensor:
-        """Scales x in [0, 1] to a range of width `span` around 0.5; the networks then subtract 0.5."""
+        """Scales images x in [0, 1] to a range of width `span` around 0.5, which the networks then subtract."""
         return (x - 0.5) * self.span + 0.5
 
     def residuals(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes the squared residuals of x (B, 3, S, S).
-
-        Returns the residuals of the pixels, (B, S, S), and the mean residual of the critic's features, (B,).
-        """
+        """Returns the squared residuals of images x by pixel, `(B, S, S)`, and of the critic's features, `(B,)`."""
         x = self.shown(x)
         back = self.shown(self.generator(torch.tanh(self.code(x)) * self.bound))
         feature_residuals = (self.critic.features(x) - self.critic.features(back)).square().mean(1)
@@ -190,15 +192,14 @@ class FAnoGANTraining(NetTraining):
 class FAnoGAN(NetDetector):
     """f-AnoGAN (Schlegl et al. 2019, "Fast Unsupervised Anomaly Detection with Generative Adversarial Networks").
 
-    First a WGAN with gradient penalty learns normal images; then it is frozen, and an encoder learns to find the code
-    of an image (the izi_f architecture). The layers are our choice.
+    First a WGAN with gradient penalty learns normal images. The WGAN is then frozen, and an encoder learns to find the
+    code of an image (the izi_f architecture). The layers are our choice. The score A_R(x) + kappa A_D(x) adds the
+    residuals of the image to the residuals of the critic's features. The map shows the residuals of the image.
 
-    The following defaults are our choice; the preset `published` has the released code's: `code_optimiser` and
-    `code_lr` (Adam as for the generator, which learns faster in short trainings), `batch` and `span` (32 images with
-    values in 0 to 1, as for all comparators), `code_bound` (3, because a third of the generator's normally distributed
-    inputs lie beyond 1).
-
-    Score: A_R(x) + kappa A_D(x), the residuals of the image and of the critic's features. Map: the image's residuals.
+    The following defaults are our choice, and the preset `published` has the values of the released code:
+    `code_optimiser` and `code_lr` (Adam as for the generator, which learns faster in short training runs), `batch` and
+    `span` (32 images with values from 0 to 1, as for all comparators), and `code_bound` (3, because a third of the
+    generator's normally distributed inputs lie beyond 1).
     """
 
     name = "f-anogan"
@@ -218,7 +219,7 @@ class FAnoGAN(NetDetector):
         return {"maps": pixels, "features": feature_residuals}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Computes A_R(x) + kappa A_D(x), (B,). The region of interest restricts A_R, but not the critic's term A_D."""
+        """Computes A_R(x) + kappa A_D(x), `(B,)`. The region of interest restricts A_R, but not the term A_D."""
         return mean_inside(values["maps"], roi) + self.config.kappa * values["features"]
 
 
@@ -226,11 +227,14 @@ class FAnoGAN(NetDetector):
 class OCGANConfig(NetConfig):
     """Options of OCGAN.
 
-    w_mse: weight of the reconstruction error (the paper's lambda, 10). w_latent: weight of the codes' critic. noise:
-    standard deviation of the noise added to the input in training (the paper: variance 0.2 on images in -1 to 1).
-    searches: gradient steps in the search for a negative; rate: their step size. squashed: whether codes are the tanh
-    of the values that the search moves, instead of being clipped to -1 to 1. mine_from: share of the training after
-    which the search starts.
+    w_mse: Weight of the reconstruction error, lambda = 10 in the paper.
+    w_latent: Weight of the codes' critic.
+    noise: Standard deviation of the noise that training adds to the input (the paper has variance 0.2 on images in -1
+        to 1).
+    searches: Number of gradient steps in the search for a negative.
+    rate: Step size of the search for a negative.
+    squashed: Whether codes are the tanh of the values that the search moves, instead of being clipped to -1 to 1.
+    mine_from: Fraction of the training steps after which the search starts.
     """
 
     lr: float = 2e-4
@@ -253,15 +257,21 @@ class OCGANNet(nn.Module):
         self.classifier = ImageCritic(size, config.width)
 
     def encode(self, x: Tensor) -> Tensor:
-        """Encodes images (B, 3, S, S) as codes (B, latent) in -1 to 1."""
+        """Encodes images, `(B, 3, S, S)`, as codes from -1 to 1, `(B, latent)`."""
         return torch.tanh(self.code(x))
 
 
 def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float, squashed: bool = False) -> Tensor:
-    """Searches for informative negatives: moves codes (B, d) to where the classifier finds their images least normal.
+    """Searches for informative negatives, codes for which the classifier finds the decoded images least normal.
 
-    Each search step is a step of gradient descent on the cross-entropy of "not normal". Codes stay in -1 to 1: they are
-    clipped or, if `squashed`, the tanh of the values that are moved.
+    Each search step is a step of gradient descent on the cross-entropy of "not normal".
+
+    Args:
+        net: Networks of OCGAN.
+        codes: Codes from which the search starts, `(B, d)`.
+        searches: Number of search steps.
+        rate: Step size.
+        squashed: Whether the result is the tanh of the values that are moved, instead of being clipped to -1 to 1.
     """
     codes = codes.detach()
     for _ in range(searches):
@@ -275,7 +285,7 @@ def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float, squashed
 
 
 def verdict_loss(verdict: Tensor, real: bool) -> Tensor:
-    """Computes the mean cross-entropy of verdicts (B,), all with the label `real`."""
+    """Computes the mean cross-entropy of verdicts, `(B,)`, all with the label `real`."""
     return F.binary_cross_entropy_with_logits(verdict, torch.full_like(verdict, float(real)))
 
 
@@ -328,15 +338,15 @@ class OCGANTraining(NetTraining):
 class OCGAN(NetDetector):
     """OCGAN (Perera et al. 2019, "One-class Novelty Detection Using GANs with Constrained Latent Representations").
 
-    It trains a denoising auto-encoder with a bounded code, a critic that keeps the codes of normal images uniform in
-    (-1, 1)^d, a critic that makes the image of every code look normal, and a classifier that searches for codes for
-    which this fails (Algorithm 1). Layers and Adam are our choices.
+    The method trains a denoising auto-encoder with bounded codes, a critic that keeps the codes of normal images
+    uniform in (-1, 1)^d, a critic that makes the image of every code look normal, and a classifier that searches for
+    codes whose images do not look normal (Algorithm 1). Layers and Adam are our choices. The score of an image is the
+    mean squared error of its reconstruction.
 
-    The following defaults are our choice; the preset `published` has the released code's: `w_mse` (lambda in the text,
-    10), `w_latent` (no weight in the text), `searches` and `rate` (several steps, no rate in the text), `squashed`
-    (codes stay uniform before the search), `mine_from` (with the released value a short training would hardly search).
-
-    Score: mean squared error of the reconstruction.
+    The following defaults are our choice, and the preset `published` has the values of the released code: `w_mse`
+    (lambda in the text, 10), `w_latent` (no weight in the text), `searches` and `rate` (several steps, no rate in the
+    text), `squashed` (codes stay uniform before the search), and `mine_from` (with the released value a short training
+    run would hardly search).
     """
 
     name = "ocgan"

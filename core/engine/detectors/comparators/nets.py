@@ -1,4 +1,4 @@
-"""Base of detectors that train networks on the normal images; they share one fit and one checkpoint format.
+"""Base classes of detectors that train networks on normal images, with a shared fit and checkpoint format.
 
 A detector defines its networks (`Net`, or `build` with an encoder), its training step (a NetTraining) and how it scores
 an image (`judge`).
@@ -30,16 +30,20 @@ from core.engine.tensors import normal, pick_device, to_batch
 from core.engine.training import loop
 from core.engine.training.base import ORDER, STEP, Training, fingerprint, generator
 
-STRIDE = 2  # maps at the image's resolution are stored at half of it
+STRIDE = 2  # factor by which maps at the image's resolution are reduced
 
 
 @dataclass(frozen=True)
 class NetConfig(Config):
-    """Options of all detectors that train networks on the normal images.
+    """Options of all detectors that train networks on normal images.
 
-    steps: training steps. batch: images per step. lr: learning rate. width: channels at full resolution, doubled
-    whenever the maps are halved. latent: length of the code. sigma: blur of the heat map in pixels at 256 x 256. seed:
-    seed of the initial weights and the batches.
+    steps: Number of training steps.
+    batch: Number of images per step.
+    lr: Learning rate.
+    width: Number of channels at full resolution, doubled whenever the maps are halved.
+    latent: Length of the code.
+    sigma: Standard deviation of the heat map's blur, in pixels at 256 x 256.
+    seed: Seed of the initial weights and the batches.
     """
 
     steps: int = option(20_000, low=1)
@@ -52,26 +56,26 @@ class NetConfig(Config):
 
 
 class NetTraining(Training, abc.ABC):
-    """Training on random batches, in a new order each epoch. `net` holds all networks of the detector."""
+    """Training run on random batches, in a new order in each epoch. `net` contains all networks of the detector."""
 
     def __init__(self, net: Any, images: np.ndarray, config: Any, device: torch.device, title: str) -> None:
         self.net, self.images, self.config, self.device = net, images, config, device
-        self.title = title  # type: ignore[misc]  # one class serves one detector
+        self.title = title  # type: ignore[misc]  # each class serves a single detector
         self.remedy = f"a learning rate below {config.lr:g}"
         self.steps = config.steps
         self.networks = {"net": net}
         self.optimisers = self.build_optimisers()
 
     def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        """Returns the optimisers by their names in checkpoints; by default one Adam for all networks."""
+        """Returns the optimisers by their names in checkpoints, by default a single Adam for all networks."""
         return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
 
     @abc.abstractmethod
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
-        """Takes one step on x (B, 3, S, S) in [0, 1], randomness from `draws`; returns values to log, with `loss`."""
+        """Takes one step on images x in [0, 1] with random numbers from `draws`. Returns values to log, with `loss`."""
 
     def rows(self) -> np.ndarray:
-        """Returns the indices of this step's images, ascending."""
+        """Returns the indices of this step's images in ascending order."""
         size = min(self.config.batch, len(self.images))
         epoch, batch_number = divmod(self.step, len(self.images) // size)
         order = torch.randperm(len(self.images), generator=generator(self.config.seed, ORDER, epoch))
@@ -83,22 +87,24 @@ class NetTraining(Training, abc.ABC):
         self.net.train()
         numbers = self.learn(x, draws)
         self.step += 1
-        values = torch.stack([value.detach().float() for value in numbers.values()]).tolist()  # one transfer a step
+        values = torch.stack(
+            [value.detach().float() for value in numbers.values()]
+        ).tolist()  # a single transfer per step
         return dict(zip(numbers, values, strict=True))
 
 
 def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    """Takes one optimiser step down `loss`."""
+    """Takes one step of `optimiser` that reduces `loss`."""
     optimiser.zero_grad(set_to_none=True)
     loss.backward()
     optimiser.step()
 
 
 class NetDetector(ImageDetector):
-    """Base of detectors that train networks. normals: the tensors that `settle` computes from the normal images."""
+    """Base class of detectors that train networks. `normals` holds the tensors that `settle` computes."""
 
     Training: ClassVar[type[NetTraining]]
-    Net: ClassVar[type[Any]]  # all networks of a detector that uses no encoder
+    Net: ClassVar[type[Any]]  # class of all networks of a detector without encoder
     net: Any
 
     def __init__(self, net: nn.Module, config: Any, size: int, normals: dict[str, Tensor] | None = None) -> None:
@@ -107,27 +113,27 @@ class NetDetector(ImageDetector):
 
     @classmethod
     def build(cls, encoder: Encoder, config: Any, size: int) -> nn.Module:
-        """Builds all networks for images of side `size`; `encoder` is a copy that they may use and train."""
+        """Creates all networks for images with a side of `size` pixels. The networks may use and train `encoder`."""
         return cls.Net(config, size)
 
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """Computes tensors that scoring needs, such as a memory, from the normal images uint8 (N, S, S, 3)."""
+        """Computes tensors for scoring, such as a memory, from the normal images, `uint8 (N, S, S, 3)`."""
         return {}
 
     @abc.abstractmethod
     def judge(self, x: Tensor) -> dict[str, Tensor]:
-        """Computes unsmoothed `maps` (B, h, w) of x (B, 3, S, S) in [0, 1], and values (B, ...) for scores."""
+        """Computes unsmoothed `maps`, `(B, h, w)`, and values for scores, `(B, ...)`, by name, from images x."""
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
-        """Trains the networks on images uint8 (N, S, S, 3). Raises ValueError unless N >= 2 and S >= 32.
+        """Trains the networks on normal images, `uint8 (N, S, S, 3)`. Raises ValueError unless N >= 2 and S >= 32.
 
-        If the context has a folder, the training is saved in its subfolder `partial`, and a later call with the same
-        arguments resumes it.
+        If the context has a folder, the training run is saved in its subfolder `partial`, and a later call with the
+        same arguments resumes it.
         """
         if len(images) < 2 or images.shape[1] < 32:
             raise ValueError(
-                f"a fit takes at least 2 images of at least 32 pixels, not {len(images)} of {images.shape[1]}"
+                f"a fit needs at least 2 images of at least 32 pixels, not {len(images)} of {images.shape[1]}"
             )
         device, size = pick_device(str(context.device)), int(images.shape[1])
         with torch.random.fork_rng(devices=[]):
@@ -152,7 +158,7 @@ class NetDetector(ImageDetector):
         return values | {"maps": blur(maps, self.config.sigma * maps.shape[-1] / 256)}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Returns the mean of each map (B,), inside the region of interest if given."""
+        """Returns the mean of each map, `(B,)`, in the region of interest if given."""
         return mean_inside(values["maps"], roi)
 
     @classmethod
@@ -163,18 +169,15 @@ class NetDetector(ImageDetector):
         return cls(cls.build(within.get("net.encoder") or Encoder(), config, size), config, size, normals).fill(tensors)
 
 
-# Networks that several of the paper's comparators share.
-
-
 class EncoderNet(nn.Module):
-    """Base of networks that train the given encoder and read its coarsest maps."""
+    """Base class of networks that train the given encoder and read its coarsest maps."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder.requires_grad_(True)
 
     def maps(self, x: Tensor) -> Tensor:
-        """Computes the encoder's coarsest maps: (B, 3, S, S) -> (B, F, h, w)."""
+        """Computes the encoder's coarsest maps, `(B, F, h, w)`, of images, `(B, 3, S, S)`."""
         return self.encoder.maps(x, STRIDES[-1:])[STRIDES[-1]]
 
 
@@ -189,12 +192,12 @@ def widths_of(size: int, width: int) -> list[int]:
 
 
 def cells_of(size: int, widths: list[int]) -> int:
-    """Counts the values of the last map of a network with channels `widths` on images of side `size`."""
+    """Returns the number of values in the last map of a network with channels `widths` on images of `size` pixels."""
     return widths[-1] * (size >> len(widths)) ** 2
 
 
 class ConvCode(nn.Module):
-    """Image (B, 3, S, S) in [0, 1] -> code (B, latent): strided convolutions and one linear layer."""
+    """Network of strided convolutions and one linear layer from images, `(B, 3, S, S)`, to codes, `(B, latent)`."""
 
     def __init__(self, size: int, latent: int, width: int) -> None:
         super().__init__()
@@ -210,9 +213,9 @@ class ConvCode(nn.Module):
 
 
 class ImageCritic(nn.Module):
-    """Image (B, 3, S, S) -> unbounded verdict (B,); `features` (B, F) returns its last maps, flattened.
+    """Network from images, `(B, 3, S, S)`, to unbounded verdicts, `(B,)`. `features` returns the flattened last maps.
 
-    It has no batch norm, because a gradient penalty is defined for single samples.
+    There is no batch norm, because a gradient penalty is defined for single samples.
     """
 
     def __init__(self, size: int, width: int) -> None:
@@ -234,7 +237,7 @@ class ImageCritic(nn.Module):
 
 
 class CodeCritic(nn.Sequential):
-    """Code (B, latent) -> unbounded verdict (B,)."""
+    """Network from codes, `(B, latent)`, to unbounded verdicts, `(B,)`."""
 
     def __init__(self, latent: int, width: int = 128) -> None:
         super().__init__(
@@ -243,17 +246,11 @@ class CodeCritic(nn.Sequential):
         )  # fmt: skip
 
 
-# The gradient penalty of WGAN-GP (Gulrajani et al. 2017, "Improved Training of Wasserstein GANs", Eq. 3).
-
-
 def gradient_penalty(critic: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, share: Tensor) -> Tensor:
-    """Computes the mean of (|| gradient of the critic at share * real + (1 - share) * fake ||_2 - 1)^2, a scalar.
+    """Computes the gradient penalty of WGAN-GP, a scalar (Gulrajani et al. 2017, Eq. 3).
 
-    Args:
-        critic: (B, ...) -> (B,).
-        real: (B, ...); it receives no gradient, nor does `fake`.
-        fake: (B, ...).
-        share: (B,), uniform random numbers in [0, 1].
+    The penalty is the mean of (|| g ||_2 - 1)^2, where g is the gradient of the critic at share * real + (1 - share) *
+    fake. `real` and `fake`, `(B, ...)`, receive no gradient; `share`, `(B,)`, holds uniform random numbers in [0, 1].
     """
     share = share.view(-1, *[1] * (real.ndim - 1))
     between = (share * real.detach() + (1 - share) * fake.detach()).requires_grad_()

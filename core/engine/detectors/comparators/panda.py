@@ -1,10 +1,10 @@
 """PANDA (Reiss et al. 2021, "PANDA: Adapting Pretrained Features for Anomaly Detection and Segmentation").
 
 Pre-trained features are pulled towards their mean over the normal images (the compactness loss of DeepSVDD), but too
-briefly to collapse; the score is the distance to the nearest normal features. This is the paper's variant with early
-stopping; elastic weight consolidation is not implemented, as its Fisher information needs ImageNet's labelled images.
+briefly to collapse. The score is the distance to the nearest normal features. This is the variant with early stopping.
+Elastic weight consolidation is not implemented, because its Fisher information needs ImageNet's labelled images.
 
-By default the score is a sum of distances, as the paper says; in the released code and in the preset `published` the
+By default the score is a sum of distances, as in that paper. In the released code and in the preset `published`, the
 distances are squared (`squared`).
 """
 
@@ -28,11 +28,12 @@ from core.engine.tensors import to_batch
 
 @dataclass(frozen=True)
 class PANDAConfig(NetConfig):
-    """Options of PANDA; width and latent have no effect.
+    """Options of PANDA. width and latent have no effect.
 
-    neighbours: number of nearest neighbours whose distances are summed (2). squared: whether distances are squared, as
-    in the released code. clip: norm to which the gradient is clipped. frozen: stride up to which layers are frozen (8:
-    only the last two blocks are trained).
+    neighbours: Number of nearest neighbours whose distances are summed, 2 in the paper.
+    squared: Whether distances are squared, as in the released code.
+    clip: Norm to which the gradient is clipped.
+    frozen: Stride up to which layers are frozen. With 8, only the last two blocks are trained.
     """
 
     steps: int = 2400
@@ -45,7 +46,7 @@ class PANDAConfig(NetConfig):
 
 
 class PANDANet(EncoderNet):
-    """The encoder with frozen early layers, always in eval mode, so that features do not depend on the batch."""
+    """Encoder with frozen early layers, always in eval mode, so that features do not depend on the batch."""
 
     def __init__(self, encoder: Encoder, frozen: int) -> None:
         super().__init__(encoder)
@@ -53,7 +54,7 @@ class PANDANet(EncoderNet):
         depth = [s for s in STRIDES if s <= frozen]
         self.encoder.eval().maps(torch.zeros(1, 3, side, side), depth)[frozen].sum().backward()
         for parameter in self.encoder.parameters():
-            parameter.requires_grad_(parameter.grad is None)  # layers that the fine maps depend on have a gradient
+            parameter.requires_grad_(parameter.grad is None)  # layers on which the fine maps depend have a gradient
             parameter.grad = None
         self.encoder.head.requires_grad_(False)
 
@@ -88,22 +89,22 @@ class PANDATraining(NetTraining):
 
 
 def compactness(features: Tensor, centre: Any) -> Tensor:
-    """Computes the mean over images of || f - c ||^2: features (B, F), centre (F,), a scalar."""
+    """Computes the mean over images of || f - c ||^2 for features f, `(B, F)`, and their centre c, `(F,)`."""
     return (features - centre).square().sum(1).mean()
 
 
 @torch.no_grad()
 def pooled(net: PANDANet, images: np.ndarray, device: torch.device, batch: int) -> Tensor:
-    """Computes the pooled features (N, F) of images uint8 (N, S, S, 3)."""
+    """Computes the pooled features, `(N, F)`, of images, `uint8 (N, S, S, 3)`."""
     features = [net.maps(to_batch(images[i : i + batch], device)).mean((2, 3)) for i in range(0, len(images), batch)]
     return torch.cat(features)
 
 
 @DETECTORS.register("panda", title="PANDA", section="Table detection; Reiss et al. 2021")
 class PANDA(NetDetector):
-    """The PANDA detector. Score: sum of the distances to the nearest normal features.
+    """PANDA detector. The score is the sum of the distances to the nearest normal features.
 
-    PANDA has no heat map; the one here shows the distance of each position from the normal mean at that position.
+    PANDA has no heat map. The heat map here shows the distance of each position from the normal mean at that position.
     """
 
     name = "panda"
@@ -121,7 +122,7 @@ class PANDA(NetDetector):
 
     @torch.no_grad()
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """Returns `memory` (N, F), the pooled features of normal images, and `cells` (F, h, w), their mean map."""
+        """Returns `memory`, `(N, F)`, the features of normal images, and `cells`, `(F, h, w)`, their mean map."""
         features, total, step = [], torch.zeros(()), self.config.batch
         for start in range(0, len(images), step):
             maps = self.net.maps(to_batch(images[start : start + step], self.device))
@@ -138,5 +139,5 @@ class PANDA(NetDetector):
         return {"maps": (maps - self.normals["cells"]).norm(dim=1), "distance": distances.sum(1)}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Returns the sum of distances (B,) of the whole image, whatever the region of interest."""
+        """Returns the sum of distances, `(B,)`, of each whole image, regardless of the region of interest."""
         return values["distance"]

@@ -13,24 +13,19 @@ from core.engine.backbones.encoder import ClassHead
 from core.engine.config import BadConfig, Config, option
 from core.engine.registry import DETECTORS
 
-ALIGNED = ("padim", "blend")  # detectors that take the position into account, alone or by a member
-ALIKE = (0.45, 0.75)  # share of the features' variance that the position explains; RESULTS.md has measured values
-OWN = ("colour", "mean", "top")  # readings that the ensemble computes itself
+ALIGNED = ("padim", "blend")  # detectors that take the position into account, directly or through a member
+ALIKE = (0.45, 0.75)  # fraction of the features' variance that the position explains; RESULTS.md has measured values
+OWN = ("colour", "mean", "top")  # readings that are not scores of members
 
 
 @dataclass(frozen=True)
 class Member(Config):
-    """A detector in an ensemble.
+    """Detector in an ensemble, with its settings."""
 
-    detector: its name in the registry. settings: an instance of that detector's Config. side: larger images are resized
-    to this many pixels for it; 0 for no resizing. blur: Gaussian sigma of its map, in pixels at 256 x 256, for maps
-    with less detail than their grid could show.
-    """
-
-    detector: str
-    settings: Config
-    side: int = 0
-    blur: float = 0.0
+    detector: str  # name in the registry
+    settings: Config  # instance of the detector's Config
+    side: int = 0  # side length in pixels to which larger images are resized; 0 for no resizing
+    blur: float = 0.0  # Gaussian sigma in pixels at 256 x 256, for maps with less detail than their grid could show
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
@@ -40,40 +35,33 @@ class Member(Config):
 
 @dataclass(frozen=True)
 class EnsembleConfig(Config):
-    """Configuration of an ensemble. members: by name. maps: weight of each member's standardised map in the sum; the
-    maps of unlisted members are not used.
+    """Configuration of an ensemble, whose score is the weighted sum of standardised readings.
 
-    readings: weight of each standardised reading in the score. A reading is one number per image: the score of the
-    member with that name, or one that the ensemble computes: `mean` and `top`, the mean and the highest twentieth of
-    the summed map, and `colour`, the distance of the image's mean colour from those of normal images. learn: which of
-    "map" and "score" get a learnt weight for the second of two members (the first has weight 1), from lesions pasted
-    into held-out normals. unseen: share of the normal images, at least 4, that are held out from all members and set
-    all scales. by_region: whether readings of the whole image and of its region of interest have separate scales;
-    otherwise both use the region's. stride: stride of the grid on which maps are added. seen: the map is 0 at positions
-    that are inside the region of interest in less than this share of the images. aligned: factors by which the weights
-    of members of the kinds ALIGNED grow if normal images show the same thing at the same position (`aligned_weights`),
-    in the map and, if they are readings, in the score.
+    A reading is a number for each image. Possible readings are the scores of members, `mean` and `top` (the mean and
+    the highest twentieth of the summed map), and `colour` (the distance of the image's mean colour from the mean
+    colours of normal images).
     """
 
     members: dict[str, Member]
-    maps: dict[str, float]
-    readings: dict[str, float]
+    maps: dict[str, float]  # weight of each member's standardised map in the sum; other members' maps are not used
+    readings: dict[str, float]  # weight of each reading in the score
+    # "map" and "score" if the second of two members gets a learnt weight there, from lesions pasted into held-out data
     learn: tuple[str, ...] = ()
-    unseen: float = option(0.15, above=0, below=0.9)
-    by_region: bool = True
-    stride: int = option(8, low=1)
-    seen: float = option(0.0, low=0, below=1)
-    aligned: dict[str, float] = field(default_factory=dict)
+    unseen: float = option(0.15, above=0, below=0.9)  # fraction of normal images held out to set all scales, at least 4
+    by_region: bool = True  # whether whole images and regions of interest have separate scales; if not, the regions'
+    stride: int = option(8, low=1)  # stride of the grid on which maps are added
+    seen: float = option(0.0, low=0, below=1)  # minimum fraction of images that show a position; the map is 0 elsewhere
+    aligned: dict[str, float] = field(default_factory=dict)  # largest factors of weights for `aligned_weights`
     seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not all(re.fullmatch(r"\w[\w-]{0,39}", name) for name in self.members):  # each is the name of a folder
-            raise BadConfig("a member's name has 1 to 40 letters, digits, _ and -")
+        if not all(re.fullmatch(r"\w[\w-]{0,39}", name) for name in self.members):  # because names are names of folders
+            raise BadConfig("a member's name must have 1 to 40 letters, digits, _ and -")
         if not self.maps or not set(self.maps) <= set(self.members):
-            raise BadConfig(f"maps names some of the members {', '.join(self.members)}, not {', '.join(self.maps)}")
+            raise BadConfig(f"maps must name some of {', '.join(self.members)}, not {', '.join(self.maps)}")
         if not self.readings or not set(self.readings) <= {*self.members, *OWN}:
-            raise BadConfig(f"readings are some of {', '.join([*self.members, *OWN])}, not {', '.join(self.readings)}")
+            raise BadConfig(f"readings must be in {', '.join([*self.members, *OWN])}, not {', '.join(self.readings)}")
         if min(*self.maps.values(), *self.readings.values()) < 0:
             raise BadConfig("weights must be 0 or more")
         if not set(self.aligned) <= {n for n in self.maps if self.members[n].detector in ALIGNED}:
@@ -90,10 +78,10 @@ class EnsembleConfig(Config):
 
 
 def suited(config: EnsembleConfig, head: ClassHead | None) -> EnsembleConfig:
-    """Adapts members that use the encoder's class head to that head.
+    """Adapts members that use the encoder's class head to `head`.
 
-    Their `side` becomes the image side of the pre-training. If `head` is None they are removed, and the other readings
-    share their weight.
+    Their `side` becomes the image side of the pre-training. Without a class head these members are removed, and their
+    weight is distributed over the other readings.
     """
     reads = [name for name, member in config.members.items() if member.detector == "class-head"]
     if not reads:
@@ -108,11 +96,16 @@ def suited(config: EnsembleConfig, head: ClassHead | None) -> EnsembleConfig:
 
 
 def aligned_weights(weights: dict[str, float], aligned: dict[str, float], shares: dict[str, float]) -> dict[str, float]:
-    """Raises the weights of `aligned` members if normal images are aligned; the sum of all weights is unchanged.
+    """Raises the weights of `aligned` members if normal images are aligned. The sum of all weights does not change.
 
-    aligned: largest factor by member. shares: alignment of the normal images by member (`PaDiM.alignment`). The factor
-    grows linearly from 1 at the share ALIKE[0] to the largest at ALIKE[1]. If objects are always in the same pose, what
-    is normal depends on the position, which only PaDiM and ensembles with a PaDiM take into account.
+    If objects always have the same pose, what is normal depends on the position, which only PaDiM and ensembles with a
+    PaDiM take into account.
+
+    Args:
+        weights: Weight by member.
+        aligned: Largest factor by member. The factor grows linearly from 1, at the alignment ALIKE[0], to this value,
+            at ALIKE[1].
+        shares: Alignment of the normal images by member, as `PaDiM.alignment` returns it.
     """
     low, high = ALIKE
     grown = {
@@ -124,6 +117,6 @@ def aligned_weights(weights: dict[str, float], aligned: dict[str, float], shares
 
 
 def equal(names: Iterable[str]) -> dict[str, float]:
-    """Returns the weight 1 / n for each of n names."""
+    """Returns equal weights for the given names, with a sum of 1."""
     listed = list(names)
     return dict.fromkeys(listed, 1 / len(listed))

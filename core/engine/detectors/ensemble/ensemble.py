@@ -7,8 +7,8 @@ positions that hardly any normal image shows, because there is nothing to compar
     config = EnsembleConfig(members, maps=equal(members), readings={"mean": 0.5, "colour": 0.5})
     ensemble = Ensemble.fit(encoder, normals, config)
 
-`blend` (for a first look), `blend-head` (the default on a trained encoder), `combined` and `ensemble` are its named
-configurations (named.py).
+The named configurations (named.py) are `blend` (for a first look), `blend-head` (the default on a trained encoder),
+`combined` and `ensemble`.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ from core.engine.progress import part_of
 from core.engine.registry import DETECTORS
 from core.engine.rows import resized, rows_of
 
-TOP = 0.05  # share of an image's cells
-EVERYWHERE = "everywhere"  # key of the extras: the summed map before it is masked
-ROI = "_roi"  # suffix of the scales of readings inside the region of interest
-CANDIDATES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)  # values of a learnt weight
-CLEARLY = 0.005  # AUROC: smaller differences count as equal
+TOP = 0.05  # fraction of the map that the reading `top` averages
+EVERYWHERE = "everywhere"  # key of the summed map before masking in the extras
+ROI = "_roi"  # suffix of the scales of readings in the region of interest
+CANDIDATES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)  # candidates for a learnt weight
+CLEARLY = 0.005  # difference in AUROC below which values count as equal
 Split = tuple[np.ndarray, np.ndarray]  # indices of the images that members are fitted on, and of the held-out images
 
 
 class Ensemble(Detector):
-    """A detector that adds up its members' maps and readings, each with a weight.
+    """Detector that adds up the maps and the readings of its members, each with a weight.
 
-    extras: `everywhere` (N, h, w), the map before it is masked; `colour` (N,) and, if a region of interest is given,
-    `colour_roi`; the map and extras of each member with a reading as `MEMBER.NAME`; with two or more such members, none
-    of them an ensemble, also their standardised scores (N,) by name, or all in `members` (N, M) if the members are the
-    same kind of detector.
+    Predictions have the extras `everywhere`, `(N, h, w)`, the map before masking; `colour`, `(N,)`, and, if a region of
+    interest is given, `colour_roi`; and the map and extras of each member with a reading as `MEMBER.NAME`. With two or
+    more such members, none of which is an ensemble, the members' standardised scores are extras as well: by name,
+    `(N,)`, or together as `members`, `(N, M)`, if all members are the same kind of detector.
     """
 
     name = "ensemble"
@@ -76,9 +76,15 @@ class Ensemble(Detector):
         known: np.ndarray | None = None,
         colours: Mapping[str, MeanColour] | None = None,
     ) -> None:
-        """fitted_rows: indices, into the images of the fit, of the images that members were fitted on; None if unknown.
-        known: bool (h, w), positions that enough normal images show; None for all. colours: the mean colours of normal
-        images, `colour` for whole images and `colour_roi` for regions of interest."""
+        """Creates an ensemble of fitted members.
+
+        Args:
+            config: Configuration of the ensemble.
+            members: Fitted detectors by name.
+            fitted_rows: Indices of those images of the fit that members were fitted on, or None if unknown.
+            known: Positions that enough normal images show, `bool (h, w)`, or None for all positions.
+            colours: Mean colours of normal images (`colour`) and of their regions of interest (`colour_roi`).
+        """
         super().__init__()
         self.config, self.members = config, cast(dict[str, Detector], nn.ModuleDict(members))
         self.kept, self.known, self.colours = fitted_rows, known, dict(colours or {})
@@ -89,17 +95,13 @@ class Ensemble(Detector):
 
     @classmethod
     def fit(
-        cls,
-        encoder: Encoder,
-        images: np.ndarray,
-        config: EnsembleConfig | Named,
-        context: FitContext = FitContext(),
+        cls, encoder: Encoder, images: np.ndarray, config: EnsembleConfig | Named, context: FitContext = FitContext()
     ) -> Self:
-        """Fits all members and scales on normal images uint8 (N, S, S, 3). The encoder is not changed.
+        """Fits all members and scales on normal images, `uint8 (N, S, S, 3)`, without changing the encoder.
 
-        With fewer than 16 images none is held out: quick members are fitted on all of them, and the scales come from
-        leave-one-out predictions; a class head is not used. Raises ValueError for fewer than 3 images, or fewer than 16
-        if a member has to be trained.
+        With fewer than 16 images, none are held out: quick members are fitted on all images, scales are estimated from
+        leave-one-out predictions, and the class head is not used. Raises ValueError for fewer than 3 images, or for
+        fewer than 16 images if a member has to be trained.
         """
         head = encoder.class_head if len(images) >= LEAST else None
         complete = suited(config.ensemble() if isinstance(config, Named) else config, head)
@@ -121,15 +123,15 @@ class Ensemble(Detector):
 
     @classmethod
     def _fit_few(cls, encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext) -> Self:
-        every = np.arange(len(images))
-        with remembering():  # the encoder reads each image once for all fits
-            ensemble = cls._unscaled(encoder, images, config, context, (every, every[:0]))
-            alone = []
-            for i in every:
-                split = np.delete(every, i), every[i : i + 1]
+        indices = np.arange(len(images))
+        with remembering():  # so that the encoder reads each image only once for all fits
+            ensemble = cls._unscaled(encoder, images, config, context, (indices, indices[:0]))
+            left_out = []
+            for i in indices:
+                split = np.delete(indices, i), indices[i : i + 1]
                 partial = cls._unscaled(encoder, images, config, context.replace(report=None), split)
-                alone.append(partial._read(rows_of(images, split[1]), 1, context.of(split[1]).roi))
-        predictions, colours = zip(*alone, strict=True)
+                left_out.append(partial._read(rows_of(images, split[1]), 1, context.of(split[1]).roi))
+        predictions, colours = zip(*left_out, strict=True)
         ensemble._take_scales(
             {name: Prediction.joined([of_one[name] for of_one in predictions]) for name in config.members},
             {name: np.concatenate([colour[name] for colour in colours]) for name in colours[0]},
@@ -160,30 +162,30 @@ class Ensemble(Detector):
         return ensemble
 
     def alignment(self, count: int, known: np.ndarray | None = None) -> float:
-        """Returns the largest `PaDiM.alignment` among the members, or 0 without a PaDiM; same arguments."""
+        """Returns the largest `PaDiM.alignment` among the members, or 0 without a PaDiM, for the same arguments."""
         measured = [m.alignment(count, known) for m in self.members.values() if isinstance(m, PaDiM | Ensemble)]
         return max(measured, default=0.0)
 
     def _take_scales(
         self, predictions: dict[str, Prediction], colours: dict[str, np.ndarray], side: int, roi: np.ndarray | None
     ) -> None:
-        """Estimates the scales from the members' predictions of normal images that they were not fitted on."""
+        """Estimates the scales from members' predictions of normal images that the members were not fitted on."""
         for name in self.map_weights:
             maps = _whole(predictions[name].values())
-            # The scale of a blurred map is estimated on the common grid, after the blur.
+            # The scale of a blurred map is estimated after the blur, on the common grid.
             maps = self._on_grid(name, maps, side) if self.config.members[name].blur else maps
             self.map_scales[name] = Scale.of(cells_inside(maps.numpy(), roi))
         values = self._joined(predictions, colours, side)
         for kind, region in {"": roi if not self.config.by_region else None, ROI: roi}.items():
             for name, reading in self._readings(values, _tensor(region)).items():
-                # The score of an ensemble is standardised already.
+                # The score of an ensemble is already standardised.
                 scaled = name in self.members and isinstance(self.members[name], Ensemble)
                 self.reading_scales[name + kind] = Scale() if scaled else Scale.of(reading.numpy())
 
     def _with_class_head_if_it_helps(self, images: np.ndarray, roi: np.ndarray | None) -> Self:
         """Returns the ensemble without the class head, unless the head improves the AUROC for unfamiliar lesions.
 
-        images: normal images that no member was fitted on, into which such lesions are pasted.
+        These lesions are pasted into `images`, normal images that no member was fitted on.
         """
         config = suited(self.config, None)
         if config is self.config:
@@ -198,7 +200,7 @@ class Ensemble(Detector):
         return self if aurocs[1] - aurocs[0] >= CLEARLY else plain
 
     def _learn_weights(self, images: np.ndarray, roi: np.ndarray | None) -> None:
-        """Learns weights from normals that no member was fitted on, with lesions of the head's held-out families."""
+        """Learns weights on normals that no member was fitted on, with lesions of the head's held-out families."""
         first, second = self.members
         [head] = (m.settings for m in self.config.members.values() if m.detector == "lesion-head")
         assert isinstance(head, LesionHeadConfig)
@@ -222,10 +224,12 @@ class Ensemble(Detector):
         return -(-images.shape[1] // self.config.stride)
 
     def _parts(self, images: np.ndarray, batch: int, roi: np.ndarray | None) -> dict[str, Prediction]:
-        """Predicts images uint8 (N, S, S, 3) by each member; quick members share one pass of the encoder."""
+        """Predicts images, `uint8 (N, S, S, 3)`, with each member. Quick members share one pass of the encoder."""
         quick = [name for name, member in self.config.members.items() if is_quick(member)]
-        alike: list[Any] = [self.members[name] for name in quick]
-        results = dict(zip(quick, predict_together(alike, images, batch=batch, roi=roi) if quick else [], strict=True))
+        quick_members: list[Any] = [self.members[name] for name in quick]
+        results = dict(
+            zip(quick, predict_together(quick_members, images, batch=batch, roi=roi) if quick else [], strict=True)
+        )
         for name, member in self.config.members.items():
             if name not in results:
                 member_images, region = (
@@ -238,18 +242,17 @@ class Ensemble(Detector):
     def _read(
         self, images: np.ndarray, batch: int, roi: np.ndarray | None
     ) -> tuple[dict[str, Prediction], dict[str, np.ndarray]]:
-        """Returns the members' predictions of images, and how unusual the images' mean colours are."""
         return self._parts(images, batch, roi), self._colours(images, roi)
 
     def _on_grid(self, name: str, maps: Tensor, side: int) -> Tensor:
-        """Blurs a member's maps (N, h, w) by its option `blur` and resizes them to the common grid (N, side, side)."""
+        """Blurs a member's maps, `(N, h, w)`, by its option `blur` and resizes them to the common grid."""
         return _resized(blur(maps, self.config.members[name].blur * maps.shape[1] / 256), side)
 
     def _standard_map(self, name: str, values: dict[str, Tensor], side: int) -> Tensor:
         return self.map_scales[name](self._on_grid(name, _whole(values), side))
 
     def _colours(self, images: np.ndarray, roi: np.ndarray | None) -> dict[str, np.ndarray]:
-        """Computes distances (N,) from normal mean colours: of whole images and, if given, of regions of interest."""
+        """Computes distances from normal mean colours, `(N,)`, of images and, if given, of regions of interest."""
         return {
             name: colour.distances(images, roi if name.endswith(ROI) else None)
             for name, colour in self.colours.items()
@@ -265,12 +268,12 @@ class Ensemble(Detector):
     def joined(
         self, members: Mapping[str, dict[str, Tensor]], colours: dict[str, Tensor], side: int
     ) -> dict[str, Tensor]:
-        """Combines the members' maps and extras to those of the ensemble, also in an exported graph.
+        """Combines the members' maps and extras to the ensemble's maps and extras. Exported graphs contain this method.
 
         Args:
-            members: The maps and extras of each member, by name.
-            colours: Distances (N,) from normal mean colours, by name.
-            side: Side of the grid on which maps are added.
+            members: Maps and extras of each member by name.
+            colours: Distances from normal mean colours, `(N,)`, by name.
+            side: Side length of the grid on which maps are added, in cells.
         """
         summed = torch.zeros(())
         for name, weight in self.map_weights.items():
@@ -281,9 +284,9 @@ class Ensemble(Detector):
         return values
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts maps float32 (N, h, w) on the grid of `stride`, in standard deviations of normal images.
+        """Predicts maps, `float32 (N, h, w)`, on the grid of `stride`, in standard deviations of normal images.
 
-        They are 0 at positions that normal images do not show, and do not depend on `roi`.
+        Maps are 0 at positions that normal images do not show, and do not depend on `roi`.
         """
         values = self._joined(*self._read(images, batch, roi), self._side(images))
         named = [name for name in self.reading_weights if name in self.members]
@@ -294,7 +297,7 @@ class Ensemble(Detector):
         return Prediction.of(values)
 
     def _where_known(self, maps: Tensor, elsewhere: Tensor | None = None) -> Tensor:
-        """Sets maps (N, h, w) to 0, or to the maps `elsewhere` on any grid, at positions normal images do not show."""
+        """Sets maps to 0, or to the maps `elsewhere` on any grid, at positions that normal images do not show."""
         if self.known is None:
             return maps
         side = maps.shape[1]
@@ -302,11 +305,11 @@ class Ensemble(Detector):
         return torch.where(known, maps, torch.zeros(()) if elsewhere is None else _resized(elsewhere, side))
 
     def part(self, values: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-        """Returns the maps and extras of member `name`, which must have a reading, for the same images."""
+        """Returns the maps and extras of the member `name`, which must have a reading, for the same images."""
         return {k.removeprefix(f"{name}."): v for k, v in values.items() if k.startswith(f"{name}.")}
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
-        """Returns the prediction with other maps (N, h, w), on a grid of any side.
+        """Returns the prediction with other maps, `(N, h, w)`, on a grid of any size.
 
         Readings follow the new maps at positions that normal images show. The change of the map is passed on to each
         ensemble among the members, in the units of that member's map.
@@ -326,7 +329,7 @@ class Ensemble(Detector):
         return changed
 
     def _reading(self, name: str, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Computes a reading of each image (N,), not standardised."""
+        """Computes a reading of each image, `(N,)`, without standardisation."""
         if name in self.members:
             return self.members[name].score(self.part(values, name), roi)
         if name == "colour":
@@ -344,12 +347,12 @@ class Ensemble(Detector):
         return {name: self._reading(name, values, roi) for name in self.reading_weights}
 
     def standardised(self, values: dict[str, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Returns the readings (N,) by name, in standard deviations of normal images."""
+        """Returns the readings by name, `(N,)`, in standard deviations of normal images."""
         kind = "" if roi is None else ROI
         return {name: self.reading_scales[name + kind](v) for name, v in self._readings(values, roi).items()}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Computes the weighted sum of the standardised readings: (N,)."""
+        """Computes the scores, `(N,)`, the weighted sum of the standardised readings."""
         read = self.standardised(values, roi)
         return torch.stack([weight * read[name] for name, weight in self.reading_weights.items()]).sum(0)
 
@@ -382,12 +385,11 @@ class Ensemble(Detector):
 
 
 def _whole(values: dict[str, Tensor]) -> Tensor:
-    """Returns a member's map; if the member is an ensemble, the map before it is masked."""
+    """Returns the map of a member, or the map before masking if the member is an ensemble."""
     return values.get(EVERYWHERE, values["maps"])
 
 
 def _resized(maps: Tensor, side: int) -> Tensor:
-    """Resizes maps (N, h, w) to (N, side, side) bilinearly."""
     return F.interpolate(maps[:, None], (side, side), mode="bilinear", align_corners=False)[:, 0]
 
 
@@ -396,17 +398,17 @@ def _tensor(roi: np.ndarray | None) -> Tensor | None:
 
 
 def is_quick(member: Member) -> bool:
-    """Returns whether a member is fitted in the shared pass of the encoder, on images of the original size."""
+    """Returns whether a member is fitted in the shared pass of the encoder, on images of their original size."""
     return issubclass(DETECTORS.get(member.detector), MapDetector) and not member.side
 
 
 def _fit_members(
     encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext, split: Split
 ) -> dict[str, Detector]:
-    """Fits each member on the images that are not held out, ensembles among them with the same split.
+    """Fits each member on the images that are not held out. Ensembles among the members use the same split.
 
-    Trained members report their steps one after the other. Each is saved in the folder of its name once it is finished,
-    so that it is not lost if a later one is stopped.
+    Trained members report their steps one after the other. Each finished member is saved in the folder of its name, so
+    that it is not lost if a later member is stopped.
     """
     quick = [name for name, member in config.members.items() if is_quick(member)]
     slow = {name: member for name, member in config.members.items() if name not in quick}
@@ -441,12 +443,16 @@ def _fit_members(
 
 
 def choose_weight(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> float:
-    """Returns the weight w of CANDIDATES with the highest AUROC of first + w second.
+    """Returns the weight w in CANDIDATES with the highest AUROC of first + w second.
 
-    Among weights whose AUROC is within CLEARLY of the highest, the one nearest to 1 is chosen. first, second: (N,),
-    standardised scores or cells of standardised maps. labels: (N,), 0 or 1, both present.
+    Among weights whose AUROC is within CLEARLY of the highest, the weight nearest to 1 is chosen.
+
+    Args:
+        first: Standardised scores, or values of standardised maps, `(N,)`.
+        second: Scores or map values of the second member, `(N,)`.
+        labels: Labels 0 and 1, `(N,)`, of which both must occur.
     """
-    from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
+    from sklearn.metrics import roc_auc_score  # imported here because scikit-learn takes seconds to load
 
     auroc = {w: roc_auc_score(labels, first + w * second) for w in CANDIDATES}
     candidates = [w for w in CANDIDATES if auroc[w] >= max(auroc.values()) - CLEARLY]
@@ -455,7 +461,7 @@ def choose_weight(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> 
 
 @DETECTORS.register("blend", title="Quick detectors, blended", compares=True)
 class Blend(Ensemble):
-    """The detector for a first look: quick detectors on pretrained features, without any training."""
+    """Detector for a first look: quick detectors on pretrained features, without any training."""
 
     name = "blend"
     Config = BlendConfig
@@ -463,7 +469,7 @@ class Blend(Ensemble):
 
 @DETECTORS.register("blend-head", title="Quick detectors and lesion head", compares=True, section="Sec. Conclusion")
 class BlendHead(Ensemble):
-    """The default detector on a trained encoder: the blend, and a lesion head on frozen features."""
+    """Default detector on a trained encoder: the blend, and a lesion head on frozen features."""
 
     name = "blend-head"
     Config = BlendHeadConfig
@@ -472,7 +478,7 @@ class BlendHead(Ensemble):
 
 @DETECTORS.register("combined", title="Lesion head + PaDiM", section="Sec. Conclusion, with PaDiM")
 class Combined(Ensemble):
-    """The lesion head and PaDiM, with learnt weights."""
+    """Detector that combines the lesion head and PaDiM with learnt weights."""
 
     name = "combined"
     Config = CombinedConfig
@@ -481,7 +487,7 @@ class Combined(Ensemble):
 
 @DETECTORS.register("ensemble", title="Lesion heads, averaged", section="Sec. Conclusion: a detector suited to PMSACL")
 class Heads(Ensemble):
-    """The average of lesion heads with different seeds; their disagreement shows uncertainty."""
+    """Average of lesion heads with different seeds. The disagreement of the heads shows uncertainty."""
 
     name = "ensemble"
     Config = HeadsConfig

@@ -1,7 +1,7 @@
 """Named configurations of the ensemble, as users set them.
 
-Each has its members' settings and a few options of its ensemble; `ensemble` returns the complete configuration. A run
-stores the named configuration.
+Each named configuration has its members' settings and a few options of its ensemble. The method `ensemble` returns the
+complete configuration. A run stores the named configuration.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Named(Config, abc.ABC):
-    """Base of the named configurations."""
+    """Base class of the named configurations."""
 
     @abc.abstractmethod
     def ensemble(self) -> EnsembleConfig:
@@ -33,7 +33,7 @@ class Named(Config, abc.ABC):
 
 
 def with_heads(kind: Callable[..., T]) -> dict[str, T]:
-    """Returns a configuration of class `kind` for each preset of the lesion head, by the preset's name."""
+    """Creates a configuration of class `kind` for each preset of the lesion head, and returns them by preset."""
     return {preset: kind(head=head) for preset, head in LESION_PRESETS.items()}
 
 
@@ -42,16 +42,20 @@ QUICK = {"padim": "padim", "fine": "nearest", "coarse": "nearest", "pooled": "ma
 
 @dataclass(frozen=True)
 class BlendConfig(Named):
-    """Options of the blend. padim, fine, coarse, pooled: settings of the members. maps: members whose maps are added.
+    """Options of the blend. padim, fine, coarse and pooled are the settings of its members.
 
-    unseen: share of the normal images that is held out to set the scales. stride: stride of the grid on which maps are
-    added. colour: whether the distance of the image's mean colour contributes to the score, because features trained on
-    photographs hardly respond to brightness, which matters most in chest X-rays. seen: the map is 0 at positions that
-    are inside the region of interest in less than this share of the images. aligned: weight of PaDiM's map, as a
-    multiple of the other maps' weight, if normal images show the same thing at the same position, as on a production
-    line; 1 for equal weights. class_head: weight of the class head of a PMSACL pre-training in the score, as a share of
-    all weights; by default no larger than that of the four other readings, because the head may miss lesions unlike the
-    pasted ones. Without a class head, the other readings get its share.
+    maps: Members whose maps are added.
+    stride: Stride of the grid on which maps are added.
+    unseen: Fraction of the normal images that is held out to set the scales.
+    colour: Whether the distance of the image's mean colour contributes to the score. Features trained on photographs
+        hardly respond to brightness, which matters most in chest X-rays.
+    seen: Minimum fraction of the images that must have a position in their region of interest. The map is 0 at other
+        positions.
+    aligned: Weight of PaDiM's map, as a multiple of the other maps' weight, if normal images show the same thing at the
+        same position, as on a production line. With 1, weights are equal.
+    class_head: Weight of the class head of a PMSACL pre-training in the score, as a fraction of all weights. The
+        default is the weight of each other reading, because the head may miss lesions unlike the pasted ones. Without a
+        class head, the other readings get its weight.
     """
 
     padim: PaDiMConfig = field(default_factory=lambda: PaDiMConfig(strides=(8, 16)))
@@ -70,7 +74,7 @@ class BlendConfig(Named):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.maps or not set(self.maps) <= set(QUICK) or len(set(self.maps)) < len(self.maps):
-            raise BadConfig(f"maps are some of {', '.join(QUICK)}, not {', '.join(self.maps)}")
+            raise BadConfig(f"maps must name some of {', '.join(QUICK)}, each once, not {', '.join(self.maps)}")
 
     @property
     def readings(self) -> tuple[str, ...]:
@@ -80,10 +84,10 @@ class BlendConfig(Named):
     def ensemble(self) -> EnsembleConfig:
         """Combines the quick detectors with equal weights in the map and equal weights of the readings in the score.
 
-        PaDiM compares each position with the same position of normal images. Nearest patches compare it with all
+        PaDiM compares each position with the same position of normal images. Nearest patches are compared with all
         positions, at two depths of the network. The Mahalanobis distance compares the whole image, and each position
-        with all positions. Weights are equal because there are no lesions to learn them from; only PaDiM's map
-        weight grows if normal images are aligned. The class head of a PMSACL pre-training has learnt from pasted
+        with all positions. Weights are equal because there are no lesions to learn weights from; only the weight of
+        PaDiM's map grows if normal images are aligned. The class head of a PMSACL pre-training was trained on pasted
         lesions, so it adds information that distances from normal images lack.
         """
         members = {name: Member(detector, getattr(self, name)) for name, detector in QUICK.items()}
@@ -102,8 +106,9 @@ class BlendConfig(Named):
 def head_as(preset: str) -> LesionHeadConfig:
     """Returns the lesion head's configuration for a preset, adapted to its use together with the blend.
 
-    It is trained for half the steps, with distances and, unless the mode is `joint`, on frozen features. The family
-    `medmix:varied`, lesions of every size and origin, is added, because the lesions of new images are unknown.
+    The head is trained for half the steps, with distances and, unless the mode is `joint`, on frozen features. The
+    family `medmix:varied`, with lesions of all sizes and origins, is added, because the lesions of new images are
+    unknown.
     """
     preset_config = LESION_PRESETS[preset]
     families = (*(name for name in preset_config.families if name != "medmix:varied"), "medmix:varied")
@@ -113,11 +118,13 @@ def head_as(preset: str) -> LesionHeadConfig:
 
 @dataclass(frozen=True)
 class BlendHeadConfig(Named):
-    """Options of the blend with a lesion head. blend, head: settings of the two members; both use the option `seed`.
+    """Options of the blend with a lesion head. blend and head are the settings of the two members.
 
-    side: larger images are resized to this many pixels for the head. weight: weight of the head's map; the blend's map
-    has weight 1. sigma: Gaussian blur of the head's map, in pixels at 256 x 256, because the map contains less detail
-    than its grid could show.
+    side: Side length in pixels to which larger images are resized for the head.
+    weight: Weight of the head's map. The blend's map has the weight 1.
+    sigma: Standard deviation of the blur of the head's map, which has less detail than its grid could show, in pixels
+        at 256 x 256.
+    seed: Seed of both members.
     """
 
     blend: BlendConfig = field(default_factory=BlendConfig)
@@ -132,11 +139,11 @@ class BlendHeadConfig(Named):
         return {preset: cls(head=head_as(preset)) for preset in LESION_PRESETS}
 
     def ensemble(self) -> EnsembleConfig:
-        """Adds up the maps of the blend and the head; the head's score counts as much as each reading of the blend.
+        """Adds up the maps of the blend and the head. The head's score counts as much as each reading of the blend.
 
-        The head has learnt how a lesion differs from its surroundings, but little about normal images, which is all
-        that the quick detectors learn from. If normal images are aligned, the blend's weight grows as PaDiM's does in
-        the blend.
+        The head was trained to find how a lesion differs from its surroundings, but learnt little about normal images,
+        from which alone the quick detectors learn. If normal images are aligned, the blend's weight grows as PaDiM's
+        weight does in the blend.
         """
         blend, head = self.blend.replace(seed=self.seed), self.head.replace(seed=self.seed)
         members = {"blend": Member("blend", blend), "head": Member("lesion-head", head, self.side, self.sigma)}
@@ -151,11 +158,14 @@ class BlendHeadConfig(Named):
 
 @dataclass(frozen=True)
 class CombinedConfig(Named):
-    """Options of the lesion head with PaDiM. head, padim: settings of the two members; `seed` is the head's seed.
+    """Options of the lesion head with PaDiM. head and padim are the settings of the two members.
 
-    learn: whether weights are learnt from synthetic validation data; otherwise PaDiM has `weight` and the head 1.
-    score_weight: PaDiM's weight in the score if it is not to be learnt; None to treat it like the weight in the map.
-    validation: share of the normal images that is held out from both members to set their scales.
+    learn: Whether weights are learnt from synthetic validation data. Otherwise PaDiM has the weight `weight`, and the
+        head 1.
+    score_weight: PaDiM's weight in the score if this weight is not learnt, or None to treat it like the weight in the
+        map.
+    validation: Fraction of the normal images that is held out from both members to set their scales.
+    seed: Seed of the head.
     """
 
     head: LesionHeadConfig = field(default_factory=lambda: LESION_PRESETS["quick"])
@@ -167,10 +177,10 @@ class CombinedConfig(Named):
     seed: int = 0
 
     def ensemble(self) -> EnsembleConfig:
-        """Combines the lesion head with PaDiM, on a grid of half the image's side.
+        """Combines the lesion head with PaDiM, on a grid of half the image's side length.
 
         The learnt weights stay equal unless others are clearly better, because synthetic lesions favour the head even
-        if they are of families that it was not trained on.
+        if they are of families that the head was not trained on.
         """
         members = {
             "head": Member("lesion-head", self.head.replace(seed=self.seed)),
@@ -186,9 +196,10 @@ class CombinedConfig(Named):
 
 @dataclass(frozen=True)
 class HeadsConfig(Named):
-    """Options of several lesion heads. head: settings of each; head i has the seed `seed` + i. members: their number.
+    """Options of several lesion heads. head is the settings of each head.
 
-    validation: share of the normal images that is held out from all heads to set the scales.
+    members: Number of heads. Head i has the seed `seed` + i.
+    validation: Fraction of the normal images that is held out from all heads to set the scales.
     """
 
     head: LesionHeadConfig = field(default_factory=lambda: LESION_PRESETS["quick"])

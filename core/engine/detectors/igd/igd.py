@@ -1,13 +1,14 @@
-"""IGD: reconstruction and a Gaussian anomaly classifier, from whole images and from patches (PMSACL Eq. 10).
+"""IGD: reconstruction and a Gaussian anomaly classifier, for whole images and for patches (PMSACL Eq. 10).
 
-A global model reads the image, a local one its 32 x 32 patches; below 96 pixels only the global one is used, as in the
-paper at 64. Score: half the global 0.1 rec + 0.9 gauss, half the highest 0.9 rec + 0.1 gauss of any patch. Heat map:
-half the global residuals, half the local ones, averaged where patches overlap. Nothing is chosen on test images.
+A global model reads the image, and a local model its 32 x 32 patches. Below 96 pixels only the global model is used, as
+in the paper at 64. The score is half the global 0.1 rec + 0.9 gauss, plus half the highest 0.9 rec + 0.1 gauss of any
+patch, where rec is the reconstruction error and gauss the classifier's h_psi. The heat map is half the global residuals
+plus half the local residuals, averaged where patches overlap. Nothing is chosen on test images.
 
 Eq. 11 mixes global and local reconstruction by nu: `local_share` is 1 - nu. Eqs. 10 and 12 contradict each other on the
 sign of h_psi, and the paper gives no value for kappa in (0, 1]; see the detectors' `reference.py`. The preset
 `published` follows the released code where that differs: it mirrors images (`flip`), so that features of a frozen
-encoder cannot be cached, has wider generators (`width`), steps of two images for the local model (`local_batch`),
+encoder cannot be cached, has wider generators (`width`) and steps of two images for the local model (`local_batch`),
 sums overlapping patches (`overlaps`), and does not rescale features (`rescale`). The residual blocks and the LayerNorm
 of the released critic are not implemented.
 """
@@ -38,6 +39,8 @@ STRIDE = 2  # heat maps are stored at half the image's resolution
 
 @DETECTORS.register("igd", title="IGD", section="Anomaly Detection and Segmentation")
 class IGD(ImageDetector):
+    """Detector that combines the reconstruction errors of a generator with a Gaussian classifier of codes."""
+
     name = "igd"
     Config = IGDConfig
     presets = PRESETS
@@ -45,7 +48,7 @@ class IGD(ImageDetector):
     def __init__(self, config: IGDConfig, size: int, whole: IGDModel, local: IGDModel | None) -> None:
         super().__init__()
         self.config, self.size, self.whole, self.local = config, size, whole.eval(), local.eval() if local else None
-        self.grid = Grid(max(size, config.patch), config.patch, config.stride)  # of the local model
+        self.grid = Grid(max(size, config.patch), config.patch, config.stride)  # patches of the local model
 
     @classmethod
     def _build(
@@ -61,10 +64,10 @@ class IGD(ImageDetector):
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: IGDConfig, context: FitContext = FitContext()) -> Self:
-        """Fits IGD on images uint8 (N, S, S, 3), at least 2. The encoder is copied, not changed.
+        """Fits IGD on 2 or more images, `uint8 (N, S, S, 3)`. The encoder is copied and not changed.
 
-        If the context has a folder, the training is saved in its subfolder `partial`, and a later call with the same
-        arguments resumes it, with the result of an uninterrupted fit (exactly so on a CPU).
+        If the context has a folder, the training run is saved in its subfolder `partial`. A later call with the same
+        arguments resumes the run, with the result of an uninterrupted fit (exactly so on a CPU).
         """
         device, folder = torch.device(context.device), context.folder
         size = int(images.shape[1])
@@ -92,22 +95,22 @@ class IGD(ImageDetector):
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks for the fit's log."""
+        """Remarks for the log of the fit."""
         if self.local is None or self.config.local_encoder:
             return []
-        return ["The local model took the global encoder's weights: no local_encoder was given."]
+        return ["The local model took the global encoder's weights, because no local_encoder was given."]
 
     def read(self, x: Tensor) -> dict[str, Tensor]:
-        """Computes `maps` (B, S/2, S/2) of x (B, 3, S, S), and the terms of the score.
+        """Computes the heat maps and the terms of the score by name for images x, `(B, 3, S, S)`.
 
-        These are `rec` and `gauss` (B,) of the global model, `residual` (B, S/2, S/2), its map, and `patches` (B, P),
-        the scores of the local model.
+        The results are `maps`, `(B, S/2, S/2)`; `rec` and `gauss`, `(B,)`, and the map `residual`, `(B, S/2, S/2)`, of
+        the global model; and `patches`, `(B, P)`, the scores of P patches by the local model.
         """
         c = self.config
         rec, gauss, residual = self.whole.judge(x)
         maps, terms = residual, {"rec": rec, "gauss": gauss, "residual": F.avg_pool2d(residual[:, None], STRIDE)[:, 0]}
         if self.local is not None:
-            # A few images at a time, as each has 225 patches at 256 pixels; a graph has no loops.
+            # A few images at a time, because each has 225 patches at 256 pixels. An exported graph has no loops.
             pieces = [x] if torch.compiler.is_exporting() else x.split(4)
             scores, laid = zip(*(self._judge_patches(self.local, images) for images in pieces), strict=True)
             terms["patches"] = torch.cat(scores)
@@ -116,17 +119,18 @@ class IGD(ImageDetector):
         return {"maps": F.avg_pool2d(maps[:, None], STRIDE)[:, 0], **terms}
 
     def _judge_patches(self, local: IGDModel, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes the scores (B, P) of the patches of x (B, 3, S, S) and the local heat map (B, S, S)."""
+        """Computes the scores of the patches, `(B, P)`, and the local heat maps, `(B, S, S)`, of images x."""
         c, count = self.config, len(self.grid)
         rec, gauss, residual = local.judge(self.grid.cut(x).flatten(0, 1))
         scores = c.xi_local * rec + (1 - c.xi_local) * gauss
         return scores.view(-1, count), self.grid.lay(residual.view(-1, count, *residual.shape[1:]), c.overlaps)
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Combines the terms of the global model with the highest patch score of the local one: (B,).
+        """Combines the terms of the global model with the highest patch score of the local model to scores, `(B,)`.
 
-        With roi (B, S, S), only patches that are at least half inside count, and the global reconstruction error is
-        scaled by the mean of its map inside over its mean. The global classifier's term ignores roi.
+        With regions of interest `roi`, `(B, S, S)`, only patches that are at least half inside count, and the global
+        reconstruction error is multiplied by the ratio between the mean residual in the region and in the image. The
+        term of the global classifier does not depend on `roi`.
         """
         c, rec = self.config, values["rec"]
         if roi is not None:

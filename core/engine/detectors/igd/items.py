@@ -1,4 +1,4 @@
-"""The training data of an IGD model: whole images or patches, sampled from the seed and the step only."""
+"""Training data of an IGD model: whole images or patches, whose selection depends only on seed and step."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from core.engine.backbones.encoder import Encoder
 from core.engine.tensors import to_batch, to_device
 from core.engine.training.base import ORDER, PATCHES, generator
 
-CACHE = 256 * 2**20  # bytes of features of a frozen encoder that are cached in memory; more go to a file
+CACHE = 256 * 2**20  # maximum size in bytes of features that are cached in memory; larger ones go to a file
 FILE = "features.npy"
-MAPPED = 32 * 2**30  # bytes of that file; more features are not cached
+MAPPED = 32 * 2**30  # maximum size in bytes of this file; larger features are not cached
 
 
 class Items:
-    """N whole images uint8 (N, S, S, 3), or their N * P patches by `grid`.
+    """N whole images, `uint8 (N, S, S, 3)`, or the N * P patches into which `grid` cuts them.
 
-    flip: probability that `take` mirrors an image left to right.
+    `flip` is the probability that `take` mirrors an image left to right.
     """
 
     def __init__(self, images: np.ndarray, grid: Grid | None, device: torch.device, flip: float = 0.0) -> None:
         self.images, self.grid, self.device, self.flip = images, grid, device, flip
         self.patches = len(grid) if grid else 1
-        self.features: Tensor | None = None  # (N, P, F) once cached
+        self.features: Tensor | None = None  # (N, P, F) after `cache`
 
     def __len__(self) -> int:
         return len(self.images)
@@ -38,11 +38,12 @@ class Items:
         return torch.randperm(len(self), generator=generator(seed, ORDER, epoch))
 
     def take(self, chosen: Tensor, picks: int, seed: int, step: int) -> tuple[Tensor, Tensor | None]:
-        """Returns images or p random patches of each, (B * p, 3, s, s) in [0, 1], and features (B * p, F) or None.
+        """Returns B images or p random patches of each, `(B * p, 3, s, s)` in [0, 1], and features, `(B * p, F)`, if
+        cached.
 
         Args:
-            chosen: (B,), indices of the images.
-            picks: Patches per image, 0 for all; it has no effect on whole images.
+            chosen: Indices of the images, `(B,)`.
+            picks: Number p of patches per image, or 0 for all patches. The number has no effect on whole images.
             seed: Seed of the choice of patches and of mirroring.
             step: Number of the training step.
         """
@@ -62,20 +63,20 @@ class Items:
         return x[rows, to_device(which, x.device)].flatten(0, 1), h
 
     def _cached(self, chosen: Tensor, which: Tensor) -> Tensor:
-        """Returns the cached features of patches `which` of images `chosen` (indices on the CPU), on the device."""
+        """Returns the cached features of the patches `which` of the images `chosen` (indices on the CPU)."""
         assert self.features is not None
         at = (to_device(index, self.features.device) for index in (chosen, which))
         return to_device(self.features[tuple(at)], self.device)
 
     def all(self, batch: int) -> Iterator[Tensor]:
-        """Yields all items in order: (batch * P, 3, s, s) at a time."""
+        """Yields all images or patches in order, `(batch * P, 3, s, s)` at a time."""
         for start in range(0, len(self), batch):
             x = to_batch(self.images[start : start + batch], self.device)
             yield x if self.grid is None else self.grid.cut(x).flatten(0, 1)
 
     @torch.inference_mode()
     def blocks(self, encoder: Encoder, batch: int) -> Iterator[Tensor]:
-        """Yields the backbone features of all items in order, in eval mode: (batch * P, F) at a time."""
+        """Yields the backbone features of all images or patches in order, in eval mode, `(batch * P, F)` at a time."""
         if self.features is not None:
             for features in self.features.split(batch):
                 yield features.flatten(0, 1)
@@ -87,7 +88,7 @@ class Items:
         encoder.train(was_training)
 
     def cache(self, encoder: Encoder, batch: int, folder: Path | None = None) -> None:
-        """Caches a frozen encoder's features in memory (CACHE bytes) or `folder` (MAPPED bytes), if `flip` is 0."""
+        """Caches a frozen encoder's features in memory or in `folder`, unless they are too large or `flip` is not 0."""
         shape = (len(self), self.patches, encoder.features)
         size = 4 * math.prod(shape)
         if self.flip or size > (CACHE if folder is None else MAPPED):
@@ -107,18 +108,15 @@ class Items:
         self.features = cache
 
 
-# An image as overlapping patches, and back.
-
-
 class Grid:
-    """Patches of side `patch` every `stride` pixels in a square of side `size`; the last ones end at the border.
+    """Overlapping patches of `patch` pixels every `stride` pixels in a square of `size` pixels, up to the border.
 
-    A side of 256, patches of 32 and a stride of 16 give 15 x 15 = 225 patches.
+    A size of 256, patches of 32 and a stride of 16 give 15 x 15 = 225 patches.
     """
 
     def __init__(self, size: int, patch: int, stride: int) -> None:
         if patch > size:
-            raise ValueError(f"patches of {patch} pixels do not fit an image of {size}")
+            raise ValueError(f"patches of {patch} pixels do not fit an image of {size} pixels")
         self.size, self.patch = size, patch
         starts = list(range(0, size - patch, stride)) + [size - patch]
         self.corners = [(y, x) for y in starts for x in starts]
@@ -129,12 +127,12 @@ class Grid:
         return len(self.corners)
 
     def cut(self, images: Tensor) -> Tensor:
-        """Cuts images into patches: (B, C, S, S) -> (B, P, C, patch, patch)."""
+        """Cuts images, `(B, C, S, S)`, into patches, `(B, P, C, patch, patch)`."""
         self.index = index = to_device(self.index, images.device)
         return images.flatten(2)[:, :, index].transpose(1, 2)
 
     def lay(self, patches: Tensor, overlaps: str = "mean") -> Tensor:
-        """Assembles patches (B, P, patch, patch) to (B, S, S); where patches overlap, `overlaps` is mean or sum."""
+        """Assembles patches, `(B, P, patch, patch)`, to images, `(B, S, S)`, with the `mean` or `sum` of overlaps."""
         index = self.index.to(patches.device).flatten()
         flat = patches.flatten(1)
         total = flat.new_zeros(flat.shape[0], self.size**2).index_add_(1, index, flat)

@@ -1,4 +1,4 @@
-"""One IGD model: its options (Eqs. 10 to 12), networks and losses, the classifier's centre and variance."""
+"""One IGD model: its options (Eqs. 10 to 12), networks and losses, and the centre and variance of its classifier."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.engine.tensors import constant
 
 
 class IGDModel(nn.Module):
-    """The global model (`size` is the side of an image) or the local one (`size` is the side of a patch)."""
+    """Global model (`size` is the side length of an image) or local model (`size` is the side length of a patch)."""
 
     centre: Tensor
     sigma_sq: Tensor  # sigma_gamma^2, a variance
@@ -38,17 +38,17 @@ class IGDModel(nn.Module):
         window, levels = (config.local_window, config.local_levels) if local else (config.window, config.levels)
         self.reconstruction = Reconstruction(window, fit_levels(size, window, levels), config.rho, config.space)
         self.encoder.requires_grad_(self.tuned)
-        self.to(memory_format=torch.channels_last)  # generator and critic: 1.3 times as fast on two cores
+        self.to(memory_format=torch.channels_last)  # makes generator and critic 1.3 times as fast on two cores
 
     def train(self, mode: bool = True) -> IGDModel:
-        """Sets the mode; a frozen encoder stays in eval mode, so that its batch statistics are frozen as well."""
+        """Sets the mode. A frozen encoder stays in eval mode, so that its batch statistics are frozen as well."""
         super().train(mode)
         if not self.tuned:
             self.encoder.eval()
         return self
 
     def encode(self, x: Tensor, features: Tensor | None = None) -> Tensor:
-        """Encodes x (B, 3, s, s) in [0, 1] as z (B, latent). features: (B, F), the backbone's result if cached."""
+        """Encodes images x in [0, 1], `(B, 3, s, s)`, or cached features, `(B, F)`, as codes, `(B, latent)`."""
         h = self.encoder.backbone(x) if features is None else features
         with torch.autocast(h.device.type, enabled=False):
             return self.code(h.float())
@@ -65,7 +65,7 @@ class IGDModel(nn.Module):
 
     @torch.no_grad()
     def judge(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Computes the reconstruction error (B,), h_psi (B,) and residual map (B, s, s) of x (B, 3, s, s)."""
+        """Computes the reconstruction error, `(B,)`, h_psi, `(B,)`, and residual map, `(B, s, s)`, of images x."""
         z = self.encode(x)
         back = self.generator(z)
         return self.reconstruction(x, back), gauss(z, self.centre, self.sigma_sq), self.reconstruction.map(x, back)
@@ -75,24 +75,32 @@ class IGDModel(nn.Module):
 class IGDConfig(Config):
     """Options of IGD.
 
-    Defaults are the constants of IGD's paper and released settings; the preset `published` is closer to the released
+    Defaults are the constants of IGD's paper and released settings. The preset `published` is closer to the released
     code, and `quick` fits in a minute on a CPU.
 
-    encoder: 'frozen' (as released: only a linear layer on top is trained) or 'tuned' (the whole encoder is fine-tuned,
-    as the PMSACL paper says). local_encoder: encoder of the local model, a run or its folder; None for the encoder of
-    the global model. local_from: smallest image side at which the local model is used (the paper: none at 64).
-    flip: probability that an image is mirrored left to right in training; the features of a frozen encoder are then
-    computed in every step instead of cached. patches: random patches per image and step of the local model, 0 for all.
-    local_batch: images per step of the local model, 0 for `batch`.
-    space: values on which images are compared, 'imagenet' (normalised, range 4.7579) or 'unit' ([0, 1], range 1).
-    rho: share of L1 in the reconstruction error. xi, xi_local: share of that error in the score of the global and the
-    local model; the rest is the classifier's. local_share: weight of the local model in score and map, 1 - nu of Eq.
-    11. overlaps: 'mean' or 'sum' of the patches that cover a pixel of the local map. rescale: whether features are
-    scaled to mean 0 and standard deviation 1 before the latent layer.
-    w_gauss, w_reg: weights of the classifier and of the critic in the generator's loss. gamma: share of the real image
-    in the critic's second loss term. reestimate: epochs between estimates of the classifier. sigma: blur of the heat
-    map in pixels at 256 x 256. width, critic_width: channels at full resolution. max_steps: largest number of steps of
-    each model, 0 for no limit. autocast: whether networks run in bf16 on devices where that is faster.
+    encoder: frozen as released, with only a linear layer trained, or tuned as the PMSACL paper says, with the encoder
+        trained.
+    local_encoder: Encoder of the local model, a run or its folder, or None for the encoder of the global model.
+    local_from: Minimum image side in pixels at which the local model is used. The paper does not use it at 64.
+    flip: Probability of mirroring an image left to right in training. Features of a frozen encoder are then not cached.
+    patches: Number of random patches per image and step of the local model, or 0 for all patches.
+    local_batch: Number of images per step of the local model, or 0 for `batch`.
+    space: Values on which images are compared, imagenet (normalised, range 4.7579) or unit ([0, 1], range 1).
+    rho: Weight of L1 in the reconstruction error, between 0 and 1.
+    xi: Weight of the reconstruction error in the global model's score. The classifier has the weight 1 - xi.
+    xi_local: Weight of the reconstruction error in the local model's score.
+    local_share: Weight of the local model in score and map, 1 - nu in Eq. 11.
+    overlaps: Whether a pixel of the local map is the mean or the sum of the patches that cover the pixel.
+    rescale: Whether features are scaled to mean 0 and standard deviation 1 before the latent layer.
+    w_gauss: Weight of the classifier in the generator's loss.
+    w_reg: Weight of the critic in the generator's loss.
+    gamma: Weight of the real image in the second term of the critic's loss.
+    reestimate: Number of epochs between estimates of the classifier.
+    sigma: Standard deviation of the heat map's blur, in pixels at 256 x 256.
+    width: Number of channels of the generator at full resolution.
+    critic_width: Number of channels of the critic at full resolution.
+    max_steps: Maximum number of steps of each model, or 0 for no limit.
+    autocast: Whether networks run in bf16 on devices where bf16 is faster.
     """
 
     encoder: str = option("frozen", choices=("frozen", "tuned"))
@@ -140,7 +148,7 @@ class IGDConfig(Config):
             raise BadConfig("IGD's windows must have an odd number of pixels")
 
     def uses_local(self, size: int) -> bool:
-        """Whether the local model is used for images of side `size`."""
+        """Returns whether the local model is used for images with a side of `size` pixels."""
         return self.local_share > 0 and size >= max(self.local_from, self.patch)
 
 
@@ -151,12 +159,12 @@ PRESETS = {
 }
 
 
-IMAGENET_RANGE = 4.7579  # of the values of an image after ImageNet normalisation
+IMAGENET_RANGE = 4.7579  # range of the values of an image after ImageNet normalisation
 
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """Reconstruction error l_rec (PMSACL Eq. 11): rho L1 + (1 - rho)(1 - MS-SSIM), relative to the data range."""
+    """Reconstruction error l_rec = rho L1 + (1 - rho)(1 - MS-SSIM), relative to the data range (PMSACL Eq. 11)."""
 
     window: int
     levels: tuple[float, ...]
@@ -171,14 +179,14 @@ class Reconstruction:
         return (x - mean) / std, (y - mean) / std, IMAGENET_RANGE
 
     def __call__(self, x: Tensor, y: Tensor) -> Tensor:
-        """Computes the error of each image: x, y (B, 3, S, S) in [0, 1] -> (B,)."""
+        """Computes the error of each image, `(B,)`, from images x and reconstructions y in [0, 1], `(B, 3, S, S)`."""
         x, y, span = self._pair(x, y)
         l1 = (x - y).abs().mean((1, 2, 3)) / span
         similarity = ms_ssim(x, y, data_range=span, window=self.window, weights=self.levels)
         return self.rho * l1 + (1 - self.rho) * (1 - similarity)
 
     def map(self, x: Tensor, y: Tensor) -> Tensor:
-        """Computes the error at each pixel, (B, S, S): SSIM residuals of all levels and L1, never negative."""
+        """Computes the non-negative error at each pixel, `(B, S, S)`, from SSIM residuals of all levels and from L1."""
         x, y, span = self._pair(x, y)
         l1 = (x - y).abs().mean(1) / span
         dissimilarity = dissimilarity_map(x, y, data_range=span, window=self.window, weights=self.levels)
@@ -186,42 +194,40 @@ class Reconstruction:
 
 
 def gauss(z: Tensor, centre: Tensor, sigma_sq: Tensor) -> Tensor:
-    """Computes h_psi (PMSACL Eq. 12): 1 - exp(-|z - c|^2 / sigma_gamma^2), (B, 128) -> (B,) in [0, 1].
+    """Computes h_psi = 1 - exp(-|z - c|^2 / sigma_gamma^2), `(B,)`, from codes z, `(B, latent)` (PMSACL Eq. 12).
 
-    Eq. 12 makes h_psi small for normal images, but Eq. 10 adds 1 - h_psi to the anomaly score as if it were large for
-    them. The score here adds h_psi.
+    Eq. 12 makes h_psi small for normal images, but Eq. 10 adds 1 - h_psi to the anomaly score as if h_psi were large
+    for normal images. Here the score contains h_psi.
     """
     return -torch.expm1(-(z - centre).square().sum(1) / sigma_sq)
 
 
 def mixed(z: Tensor, share: Tensor) -> Tensor:
-    """Mixes each code z with its counterpart in the reversed batch: e = a z + (1 - a) flip(z), with a = share (B,)."""
+    """Mixes each code z with its counterpart in the reversed batch: a z + (1 - a) flip(z), where a is `share`."""
     return share[:, None] * z + (1 - share[:, None]) * z.flip(0)
 
 
 def generator_loss(verdict: Tensor) -> Tensor:
-    """Computes the generator's adversarial interpolation loss: the critic's verdict (B,) on G(e) should be 0."""
+    """Computes the generator's interpolation loss: the critic's verdict on images of mixed codes should be 0."""
     return verdict.square().mean()
 
 
 def critic_loss(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
-    """Computes the critic's loss: `verdict` on G(e) should equal `share`, (B,), and `on_blend` should be 0.
+    """Computes the critic's loss. `verdict` on the images of mixed codes should be `share`, and `on_blend` should be 0.
 
-    on_blend: the verdict on fake + gamma (real - fake); this term stabilises the training.
+    `on_blend` is the verdict on fake + gamma (real - fake), a term that stabilises the training. All arguments are
+    `(B,)`.
     """
     return (verdict - share).square().mean() + on_blend.square().mean()
 
 
 def pushed(c: Tensor, least: float = 0.1) -> Tensor:
-    """Moves coordinates of c (D,) within `least` of zero to +-`least`; zero itself goes to +`least`."""
+    """Moves each coordinate of c, `(D,)`, that is closer to 0 than `least` to +-`least`, and 0 to +`least`."""
     return torch.where(c.abs() < least, torch.where(c < 0, -least, least), c)
 
 
-# Estimates over all items, in the memory of one block of them.
-
-
 def feature_scale(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
-    """Computes the mean (F,) of features in blocks (n, F), and the scalar 1 / sqrt(mean variance)."""
+    """Computes the mean, `(F,)`, of features in blocks, `(n, F)`, and the scalar 1 / sqrt(mean variance)."""
     count, mean, scatter = 0, torch.zeros(()), torch.zeros(())
     for h in blocks:  # merged after Chan, Golub and LeVeque (1983)
         block = h.double()
@@ -235,7 +241,7 @@ def feature_scale(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def classifier(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
-    """Computes mu_gamma (D,) and sigma_gamma^2 (`reference.py`) of codes in blocks (n, D).
+    """Computes mu_gamma, `(D,)`, and sigma_gamma^2 (see `reference.py`) of codes in blocks, `(n, D)`.
 
     One pass in float64 is enough, because the mean of |z - c|^2 is mean(|z|^2) - 2 c mean(z) + |c|^2.
     """
@@ -253,7 +259,7 @@ def classifier(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 class Code(nn.Module):
-    """The linear layer from backbone features (B, F) to the latent space (B, 128).
+    """Linear layer from backbone features, `(B, F)`, to codes, `(B, latent)`.
 
     The features are first scaled to mean 0 and mean variance 1 over the normal images. The linear layer could learn
     this, but the codes of an encoder with small features would then not start at the unit scale of the centre.
@@ -269,7 +275,7 @@ class Code(nn.Module):
         self.register_buffer("scale", torch.ones(()))
 
     def adapt(self, blocks: Iterable[Tensor]) -> None:
-        """Computes shift and scale from the backbone features of the normal images, in blocks (n, F)."""
+        """Computes shift and scale from the backbone features of the normal images, in blocks, `(n, F)`."""
         shift, scale = feature_scale(blocks)
         self.shift.copy_(shift)
         self.scale.copy_(scale)
@@ -279,10 +285,10 @@ class Code(nn.Module):
 
 
 class Generator(nn.Module):
-    """The generator g_phi: latent (B, 128) -> image (B, 3, S, S) in [0, 1].
+    """Generator g_phi from codes, `(B, latent)`, to images in [0, 1], `(B, 3, S, S)`.
 
-    It uses nearest up-sampling and convolutions, which cause no checkerboard artefacts. width: channels at full
-    resolution; they double with each halving of it, up to 512.
+    Nearest up-sampling and convolutions cause no checkerboard artefacts. `width` is the number of channels at full
+    resolution, which doubles with each halving of the resolution, up to 512.
     """
 
     def __init__(self, size: int, latent: int = 128, width: int = 32) -> None:
@@ -304,13 +310,13 @@ class Generator(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         x = self.last(self.up(self.open(self.first(z))))
-        if x.shape[2] != self.size:  # the side is not a power of two times 4 to 7
+        if x.shape[2] != self.size:  # unless the side length is a power of two times 4 to 7
             x = F.interpolate(x, (self.size, self.size), mode="bilinear", align_corners=False)
         return torch.sigmoid(x.float())
 
 
 class Critic(nn.Module):
-    """The critic: image (B, 3, S, S) -> (B,), its estimate of the `share` in a mixture (Berthelot et al. 2018)."""
+    """Critic that estimates the `share` in a mixture, `(B,)`, from images, `(B, 3, S, S)` (Berthelot et al. 2018)."""
 
     def __init__(self, size: int, width: int = 32) -> None:
         super().__init__()

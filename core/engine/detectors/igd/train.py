@@ -1,4 +1,4 @@
-"""The training of an IGD model: each step updates encoder and generator, then the critic."""
+"""Training of an IGD model. Each step updates encoder and generator, then the critic."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def batch_of(config: IGDConfig, local: bool) -> int:
 
 
 def steps_of(config: IGDConfig, images: int, local: bool = False) -> tuple[int, int]:
-    """Returns the number of steps per epoch and in the entire training of the local or the global model.
+    """Returns the number of steps per epoch and in the entire training run of the local or the global model.
 
-    A last batch of one image is skipped, because it cannot be mixed.
+    A last batch with a single image is skipped, because a single image cannot be mixed.
     """
     batch = batch_of(config, local)
     per_epoch = images // batch + (images % batch >= 2)
@@ -45,12 +45,12 @@ def train(
     """Trains `model` in place and leaves it in eval mode.
 
     Args:
-        model: The global or the local model.
-        items: Its training data, at least 2 images.
+        model: Global or local model.
+        items: Training data of the model, at least 2 images.
         config: Options of IGD.
-        folder: Where the training is saved; a later call with the same arguments resumes it.
-        report: Called after every step.
-        should_stop: Called before every step.
+        folder: Folder in which the training run is saved, so that a later call with the same arguments resumes it.
+        report: Function that receives the progress after every step.
+        should_stop: Function that is called before every step. Training stops if it returns True.
 
     Raises:
         Stopped: If `should_stop` returns True.
@@ -68,13 +68,13 @@ def train(
 
 
 class IGDTraining(Training):
-    """Training of the global or the local model, with two optimisers and a learning rate that decays to 0."""
+    """Training run of the global or the local model, with two optimisers and a learning rate that decays to 0."""
 
     title = "IGD"
 
     def __init__(self, model: IGDModel, items: Items, config: IGDConfig) -> None:
         if len(items) < 2:
-            raise ValueError(f"IGD needs at least 2 normal images; there are {len(items)}")
+            raise ValueError(f"IGD needs at least 2 normal images, not {len(items)}")
         self.model, self.items, self.config = model, items, config
         self.remedy = f"a learning rate below {config.lr:g}"
         self.batch = batch_of(config, model.local)
@@ -121,7 +121,7 @@ class IGDTraining(Training):
         with autocast(x.device, config.autocast):
             z = model.encode(x, features)
             blend = losses.mixed(z, share)
-            # One pass of the generator, so that batch norm uses codes and their mixtures together.
+            # A single pass of the generator, so that batch norm uses codes and their mixtures together.
             fake, between = model.generator(torch.cat([z, blend])).chunk(2)
             verdict = model.critic(between)
         rec = model.reconstruction(x, fake).mean()
@@ -144,5 +144,5 @@ class IGDTraining(Training):
         self.step += 1
         terms = {"loss": loss, "rec": rec, "gauss": gauss, "reg": generator_loss, "critic": critic_loss}
         stage = "local" if model.local else "global"
-        values = torch.stack([value.detach() for value in terms.values()]).tolist()  # one transfer a step
+        values = torch.stack([value.detach() for value in terms.values()]).tolist()  # a single transfer per step
         return {"stage": stage, "epoch": epoch + 1, "lr": rate, **dict(zip(terms, values, strict=True))}

@@ -1,1 +1,1 @@
-"""A detector that learns from readers' annotations; `teaching.py` has the network and its training."""
+"""A detector that learns from readers' annotations. `teaching.py` contains the network and its training."""

@@ -1,4 +1,4 @@
-"""Options of learning from readers' annotations ("marks")."""
+"""Options of the detector that learns from readers' annotations ("marks")."""
 
 from __future__ import annotations
 
@@ -6,35 +6,29 @@ from dataclasses import dataclass
 
 from core.engine.config import BadConfig, Config
 
-ENOUGH = 4  # patients with marks: with fewer, a fine-tuned encoder overfits
+ENOUGH = 4  # number of patients with annotations below which a fine-tuned encoder overfits
 
 
 @dataclass(frozen=True)
 class LearntConfig(Config):
-    """Options of learning from marks.
+    """Options of the detector that learns from readers' annotations."""
 
-    base: the detector that is combined with the learnt map. base_run: folder of a fitted base, '' to fit it with its
-    defaults. base_side: side in pixels to which larger images are resized for the base; 0 for no resizing.
-    width: channels of the decoder. steps, rate: number of steps and learning rate of its training. tune, tune_steps:
-    learning rate and steps of fine-tuning a copy of the encoder afterwards, which is used unless the Dice on held-out
-    marks falls; a rate of 0 never fine-tunes. mirror: whether predictions are averaged over image and mirror image.
-    paste: whether a quarter of the views show normal images with pasted annotated lesions, not annotated images; with
-    ten or more marks, only if the Dice on held-out marks falls without pasting. folds: number of cross-validation
-    folds. weights: candidate weights of the base's map, ascending; the largest is the safest.
-    """
-
-    base: str = "blend"
-    base_run: str = ""
-    base_side: int = 0
-    width: int = 32
-    steps: int = 300
-    rate: float = 5e-3
+    base: str = "blend"  # detector whose heat map is combined with the learnt map
+    base_run: str = ""  # folder of a fitted base, or '' to fit the base with its default options
+    base_side: int = 0  # side length in pixels to which larger images are resized for the base; 0 for no resizing
+    width: int = 32  # number of channels of the decoder
+    steps: int = 300  # number of steps in which the decoder is trained
+    rate: float = 5e-3  # learning rate of the decoder
+    # Learning rate and steps of the fine-tuning of a copy of the encoder. A rate of 0 disables fine-tuning. The copy is
+    # used unless the Dice on held-out annotations falls.
     tune: float = 2e-4
     tune_steps: int = 150
-    mirror: bool = True
+    mirror: bool = True  # whether predictions are averaged over the image and the mirrored image
+    # Whether a quarter of the views show normal images with pasted annotated lesions instead of annotated images. With
+    # ten or more annotations, lesions are pasted only if the Dice on held-out annotations falls without pasting.
     paste: bool = True
-    folds: int = 3
-    weights: tuple[float, ...] = (0.5, 1.0, 2.0)
+    folds: int = 3  # number of cross-validation folds
+    weights: tuple[float, ...] = (0.5, 1.0, 2.0)  # ascending candidate weights of the base's map; the last is safest
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -47,5 +41,5 @@ class LearntConfig(Config):
 
 
 def plural(count: int, noun: str) -> str:
-    """Returns the count with its noun, which gets an s unless the count is 1: "3 marks"."""
+    """Returns the count and the noun, in the plural unless the count is 1, such as "3 marks"."""
     return f"{count} {noun}{'s' * (count != 1)}"

@@ -1,10 +1,10 @@
-"""A detector that learns from readers' annotations ("marks") and is combined with one fitted on normal images only.
+"""A detector that learns from readers' annotations ("marks"), combined with a detector fitted only on normal images.
 
-The learnt map holds a logit per position. The base detector's map is added to it with a weight, standardised on
-held-out normals and clipped, so that kinds of lesions that nobody annotated are still found. The weight of the map and
-the threshold of outlines are chosen by cross-validation: of the weights that are not clearly worse on held-out marks
-the largest is used, which is the safest with few marks; the weight of the image's score has the highest AUROC. With few
-marks the threshold is moved towards the median of the normal images' maxima.
+The learnt map has a logit at each position. The base detector's map is added with a weight, after standardisation on
+held-out normals and clipping, so that lesions of kinds that nobody annotated are still found. Cross-validation chooses
+this weight, the weight of the base's score with the highest AUROC, and the threshold of outlines. Of the map weights
+that are not clearly worse on held-out marks the largest is used, which is the safest with few marks. With few marks the
+threshold is moved towards the median of the normal images' maxima.
 """
 
 from __future__ import annotations
@@ -39,54 +39,48 @@ from core.engine.progress import Report, Stopped
 from core.engine.registry import DETECTORS
 from core.engine.rows import resized, rows_of
 
-UNSEEN, MOST_UNSEEN = 0.15, 60  # held-out normals for scales: their share if the base has none, and their maximum
+UNSEEN, MOST_UNSEEN = 0.15, 60  # fraction (if the base has no held-out normals) and maximum of normals for scales
 LOGIT, BASE = (-6.0, 8.0), (-3.0, 6.0)  # ranges to which the learnt logit and the base's map are clipped
 SCORE = (-1.0, 8.0)  # range to which the base's standardised score is clipped
 SCORE_WEIGHTS = (0.1, 0.25, 0.5, 1.0)  # candidate weights of the base's score
 LEVELS = np.arange(-6.0, 12.01, 0.25)  # candidate thresholds of outlines
-PLATEAU = 0.98  # share of the best mean Dice; the mean of the thresholds that reach it is used
-READ = 1 << 29  # bytes of maps that are cached in prediction: some batches of them
-UNKNOWN = 0.5  # share of an image: a case is unfinished if more of it is ignored
+PLATEAU = 0.98  # fraction of the best mean Dice; thresholds that reach this fraction are averaged
+READ = 1 << 29  # bytes of feature maps that are cached during prediction, enough for some batches
+UNKNOWN = 0.5  # fraction of ignored pixels above which a case counts as unfinished
 LOST = 0.01  # Dice on held-out marks that a larger weight, fine-tuning or no pasting may cost
-SPOTS = np.arange(0, 10.01, 0.5)  # candidate peaks of outlined regions, above the threshold
-FAINT, USUAL = 0.005, 0.9  # Dice that a higher peak may cost; share of held-out normals then without an outline
-DOUBT = 4  # number of marks that the threshold from normal images counts as
-FEW, HALF = 10, 0.5  # with fewer marks that threshold is this quantile of the normal images' maxima, at most 0
+SPOTS = np.arange(0, 10.01, 0.5)  # candidate minimum peaks of outlined regions, relative to the threshold
+FAINT, USUAL = 0.005, 0.9  # Dice that a higher peak may cost; fraction of held-out normals without an outline
+DOUBT = 4  # number of marks to which the threshold from normal images is equivalent
+FEW, HALF = 10, 0.5  # below FEW marks, that threshold is the quantile HALF of the normal images' maxima, at most 0
 FIRST = "without fine-tuning"
 TUNED = "The encoder was fine-tuned as well."
 LEFT_OUT = "Mean Dice on held-out marks: "
-NOT_PASTED = "Annotated lesions were not pasted: held-out marks are outlined as well without."
+NOT_PASTED = "Annotated lesions were not pasted, because outlines of held-out marks are as good without pasting."
 
 
 @dataclass(frozen=True)
 class Rule(Config):
-    """How the learnt map and the base's map are combined and outlined, and the gain in cross-validation.
+    """Rule by which the learnt map and the base's map are combined and outlined, with its gain in cross-validation.
 
-    weight, score_weight: weights of the base's map and of its score. threshold: map value above which pixels are
-    outlined. spot: peak that each outlined region must exceed. images, patients: how many have annotated lesions.
-    folds: number of folds, 0 if the marks are of one patient only.
-
-    On held-out marks: dice, base_dice (of the base's outlines), their mean difference and its 95 % bootstrap interval;
-    cases: (index of the mark, Dice of the base, Dice) of each mark. For each case, weight, thresholds and encoder are
-    chosen on the other folds only. words: a sentence on the gain, for users.
+    For each case, weight, thresholds and encoder are chosen on the other folds only.
     """
 
-    weight: float = 2.0
-    score_weight: float = 1.0
-    threshold: float = 0.0
-    spot: float = 0.0
-    images: int = 0
-    patients: int = 0
-    folds: int = 0
-    dice: float | None = None
-    base_dice: float | None = None
-    difference: float | None = None
-    interval: tuple[float, float] | None = None
-    cases: tuple[tuple[int, float, float], ...] = ()
-    words: str = ""
+    weight: float = 2.0  # weight of the base's map
+    score_weight: float = 1.0  # weight of the base's score
+    threshold: float = 0.0  # map value above which pixels are outlined
+    spot: float = 0.0  # peak that each outlined region must exceed
+    images: int = 0  # number of images with annotated lesions
+    patients: int = 0  # number of patients with annotated lesions
+    folds: int = 0  # number of cross-validation folds, or 0 if all marks are of one patient
+    dice: float | None = None  # mean Dice on held-out marks
+    base_dice: float | None = None  # mean Dice of the base's outlines
+    difference: float | None = None  # mean of dice - base_dice
+    interval: tuple[float, float] | None = None  # 95 % bootstrap interval of the difference
+    cases: tuple[tuple[int, float, float], ...] = ()  # (index, Dice of the base, Dice) of each mark
+    words: str = ""  # sentence about the gain, for users
 
     def with_gain(self, cases: tuple[tuple[int, float, float], ...], patients: np.ndarray | None) -> Self:
-        """Returns a copy with the gain on `cases` and with `words`. patients: the patient of each mark, if known."""
+        """Returns a copy with `words` and the gain on `cases`. `patients` is the patient of each mark, if known."""
         if not cases:
             return self.replace(words=f"Learnt from {plural(self.images, 'mark')}.")
         numbers, before, dice = (np.array(column) for column in zip(*cases, strict=True))
@@ -101,15 +95,14 @@ class Rule(Config):
 class Scales(Config):
     """Scales that are estimated on held-out normals.
 
-    usual, spread: the 99 % quantile of the base's map and its distance from the 99.9 % quantile. The others standardise
-    the pooled score of the combined map and the base's score, in the whole image and in the region of interest.
+    The suffix `_roi` stands for scores in the region of interest instead of the whole image.
     """
 
-    usual: float = 0.0
-    spread: float = 1.0
-    joined: Scale = Scale()
+    usual: float = 0.0  # 99 % quantile of the base's map
+    spread: float = 1.0  # difference between the 99.9 % and the 99 % quantile
+    joined: Scale = Scale()  # scale of the pooled score of the combined map
     joined_roi: Scale = Scale()
-    base: Scale = Scale()
+    base: Scale = Scale()  # scale of the base's score
     base_roi: Scale = Scale()
 
     @classmethod
@@ -120,26 +113,22 @@ class Scales(Config):
 
 @dataclass
 class HeldOut:
-    """The detector's results for N held-out normal images.
+    """Results of the detector for N held-out normal images."""
 
-    logits: (N, h, w), the mean over the decoders. maps: (N, h', w'), the base's maps. scores: the base's scores (N,),
-    under '' for the whole image and under '_roi' for the region of interest. roi: uint8 (N, S, S) or None.
-    """
-
-    logits: np.ndarray
-    maps: np.ndarray
-    scores: dict[str, np.ndarray]
-    roi: np.ndarray | None
+    logits: np.ndarray  # (N, h, w), mean over the decoders
+    maps: np.ndarray  # (N, h', w'), maps of the base
+    scores: dict[str, np.ndarray]  # scores of the base, (N,): '' in the image, '_roi' in the region of interest
+    roi: np.ndarray | None  # uint8 (N, S, S)
 
 
 @DETECTORS.register("learnt", title="Learnt from marks", listed=False)
 class Learnt(Detector):
-    """A detector that combines what it learnt from marks with the map and the score of its base.
+    """Detector that combines what it learnt from readers' annotations with the map and the score of a base detector.
 
-    extras: `learnt` (N, h, w), the map of the decoders only; `base.maps` and the base's extras as `base.NAME`; `unsure`
-    (N,), the uncertainty of the combined map; `novelty` (N,), the distance of its most suspicious positions from the
-    nearest annotated lesion; `kinds` (N, K), the probability of each kind there, if kinds were annotated. remarks:
-    lines for the run's log. tried: mean Dice on held-out marks of each variant, if several were tried.
+    Predictions have the extras `learnt`, `(N, h, w)`, the map of the decoders; `base.maps` and the base's extras as
+    `base.NAME`; `unsure`, `(N,)`, the uncertainty of the combined map; `novelty`, `(N,)`, the distance of each image's
+    most suspicious positions from the nearest annotated lesion; and, if kinds of lesions were annotated, `kinds`, `(N,
+    K)`, the probability of each kind at these positions.
     """
 
     name = "learnt"
@@ -158,36 +147,33 @@ class Learnt(Detector):
         bank: Tensor | None = None,
         names: tuple[str, ...] = (),
     ) -> None:
-        """decoders: empty without marks; the base is then used alone. bank: (m, C), features of annotated lesions."""
         super().__init__()
         self.config, self.base, self.encoder, self.size = config, base, encoder, size
-        self.decoders = cast(list[Decoder], nn.ModuleList(decoders))
+        self.decoders = cast(list[Decoder], nn.ModuleList(decoders))  # without decoders, the base is used alone
         self.rule, self.scales = rule or Rule(), scales or Scales()
-        self.register_buffer("bank", bank)
+        self.register_buffer("bank", bank)  # (m, C), features of annotated lesions
         self.names = names
-        self.remarks: tuple[str, ...] = (self.rule.words,)
-        self.tried: dict[str, float] = {}
+        self.remarks: tuple[str, ...] = (self.rule.words,)  # lines for the run's log
+        self.tried: dict[str, float] = {}  # mean Dice on held-out marks of each variant, if several were tried
 
     @functools.cached_property
     def reader(self) -> Encoder:
-        """A copy of the encoder for inference."""
+        """Copy of the encoder for inference."""
         return inference_copy(self.encoder)
 
     def outline_level(self) -> tuple[float, float] | None:
-        """Returns the threshold of outlines and the peak that each outlined region must exceed, both from the marks.
-
-        None if nothing was learnt.
-        """
+        """Returns the threshold and the minimum peak of outlined regions, or None if nothing was learnt."""
         return (self.rule.threshold, max(self.rule.spot, self.rule.threshold)) if self.decoders else None
 
     @classmethod
     def fit(
         cls, encoder: Encoder, images: np.ndarray, config: LearntConfig, context: FitContext = FitContext()
     ) -> Self:
-        """Fits the base on normal images uint8 (N, S, S, 3), or loads it, and learns from `context.marks`.
+        """Fits or loads the base, and learns from `context.marks`. The normal images are `uint8 (N, S, S, 3)`.
 
-        With `context.first`, its decoders are fine-tuned instead of trained anew; it is itself returned unless the Dice
-        on held-out marks is known and does not fall. Raises Stopped, and ValueError if a loaded base has another size.
+        With `context.first`, the decoders of that detector are fine-tuned instead of trained from random weights. That
+        detector itself is returned if the Dice on held-out annotated images is unknown or falls. Raises Stopped if
+        `context.should_stop` returns True, and ValueError if a loaded base was fitted on images of another size.
         """
         kind, side = DETECTORS.get(config.base), config.base_side or images.shape[1]
         if config.base_run:
@@ -199,10 +185,10 @@ class Learnt(Detector):
         marks = context.marks
         fresh = cls(config, base, encoder.to(torch.device(context.device)).eval(), int(images.shape[1]))
         if marks is None or not marks.masks.any():
-            fresh.rule = Rule(words="Nothing is marked: the base detector is used unchanged.")
+            fresh.rule = Rule(words="Nothing is annotated: the base detector is used unchanged.")
             fresh.remarks = (fresh.rule.words,)
             return fresh
-        with remembering():  # maps of marks and held-out normals, which are read several times
+        with remembering():  # because annotated images and held-out normals are read several times
             return fresh._learnt(images, marks, context)
 
     def _learnt(self, images: np.ndarray, marks: Marks, context: FitContext) -> Self:
@@ -238,11 +224,11 @@ class Learnt(Detector):
             tries[name]._joined_by_marks(*validation, check("Combining with the base detector", 1))
         chosen = better([attempt.rule.cases for attempt in tries.values()])
         attempt, lessons = list(tries.values())[chosen], views[chosen]
-        views.clear()  # those of the other variant take some hundred MB
+        views.clear()  # because the views of the other variant take some hundred MB
         if fine_tunes:
             decoders = fine_tune(lessons, self.encoder, attempt.decoders, check("Fine-tuning the encoder", 17))
             tries["with a fine-tuned encoder"] = attempt = self._with(decoders, lessons.config)
-            attempt._joined_by_marks(*validation, check("Combining it with the base detector", 1))
+            attempt._joined_by_marks(*validation, check("Combining with the base detector", 1))
         cases = [attempt.rule.cases for attempt in tries.values()]
         best = list(tries.values())[better(cases)]
         comparison: tuple[str, ...] = ()
@@ -261,14 +247,14 @@ class Learnt(Detector):
 
     @property
     def tuned(self) -> bool:
-        """Whether the encoder was fine-tuned as well; each decoder then has its own copy."""
+        """Whether the encoder was fine-tuned as well. Each decoder then has its own copy of the encoder."""
         return bool(self.decoders) and self.decoders[-1].encoder is not None
 
     def _joined_by_marks(
         self, unseen: tuple[np.ndarray, np.ndarray | None], marks: Marks, sick: np.ndarray, fold_of: np.ndarray,
         fold_count: int, patients: int, check: Check,
     ) -> None:  # fmt: skip
-        """Estimates scales, rule and bank. unseen: normal images that the base was not fitted on, and their regions."""
+        """Estimates scales, rule and bank. `unseen` holds normals that the base was not fitted on, with regions."""
         self.names = marks.names
         self.bank = self._bank(marks, sick)
         held_out = self._held_out(*unseen, check)
@@ -278,7 +264,7 @@ class Learnt(Detector):
         self.scales = Scales(usual, max(most - usual, 1e-6), **base)
         self.rule = self._rule(marks, sick, fold_of, fold_count, patients, held_out, check)
         if self.tuned:
-            self.decoders = self.decoders[-1:]  # one copy of the encoder must do: that trained on all marks
+            self.decoders = self.decoders[-1:]  # keeps only the encoder trained on all marks, to save memory
         maps = self._joined(held_out.logits, held_out.maps, self.rule.weight)
         pooled = {f"joined{n}": Scale.of(pooled_odds(maps, held_out.roi if n else None)) for n in held_out.scores}
         self.scales = self.scales.replace(**pooled)
@@ -294,11 +280,10 @@ class Learnt(Detector):
         return HeldOut(logits, maps, {n: np.concatenate([block[2][n] for block in blocks]) for n in ("", "_roi")}, roi)
 
     def _joined(self, logits: np.ndarray, base: np.ndarray, weight: float) -> np.ndarray:
-        """Combines logits (N, h, w) with the base's map into a map (N, h, w)."""
         return np.clip(logits, *LOGIT) + weight * self._standard(base, logits.shape[-1])
 
     def _peaks(self, held_out: HeldOut, weight: float) -> np.ndarray:
-        """Returns the maximum (N,) of the combined map of each held-out normal image."""
+        """Returns the maximum of the combined map of each held-out normal image, `(N,)`."""
         joined = self._joined(held_out.logits, held_out.maps, weight)
         return np.asarray(np.where(counted(joined, held_out.roi), joined, -np.inf).max((1, 2)))
 
@@ -312,7 +297,7 @@ class Learnt(Detector):
         if not fold_count:
             words = f"{learnt_from}: too few to hold one out, so the gain is unknown."
             level = level_without(self._peaks(held_out, safe.weight))
-            level *= DOUBT / (DOUBT + 1)  # the mean with a level of 0 from a single mark
+            level *= DOUBT / (DOUBT + 1)  # mean with a threshold of 0 from a single mark
             return safe.replace(threshold=level, spot=level, words=words)
         roi = None if marks.roi is None else marks.roi[sick]
         logits, bases, scores = [], [], []
@@ -325,13 +310,13 @@ class Learnt(Detector):
         side = marks.masks.shape[1]
         truth, valid = marks.masks[sick], np.ones(marks.masks[sick].shape, bool) if roi is None else roi > 0
         if marks.ignored is not None:
-            # Unfinished cases cannot show that an outline is too large, so they are used only if there are no others.
+            # Unfinished cases cannot show that an outline is too large, so they are used only if all are unfinished.
             finished = marks.ignored[sick].mean((1, 2)) < UNKNOWN
             use = finished if finished.any() else np.ones(len(sick), bool)
             valid &= (marks.ignored[sick] == 0) | ~finished.any()
             valid &= use[:, None, None]
-        curves, cells = {}, {}  # by weight: Dice (levels, m), combined maps
-        normal_levels, peaks_of_normals = {}, {}  # by weight: `level_without`, the quantile USUAL of the maxima
+        curves, cells = {}, {}  # Dice (levels, m) and combined maps, by weight
+        normal_levels, peaks_of_normals = {}, {}  # `level_without` and the quantile USUAL of the maxima, by weight
         for weight in self.config.weights:
             cells[weight] = np.clip(learnt, *LOGIT) + weight * base_maps
             maps = upsample(cells[weight], side)
@@ -342,11 +327,10 @@ class Learnt(Detector):
         judged = ~np.isnan(curves[weight][0])
         if not judged.any():
             words = f"{learnt_from}, none of them in the region of interest."
-            level = level_without(peaks)  # with the last weight, the safest
+            level = level_without(peaks)  # from the last weight, which is the safest
             return safe.replace(threshold=level, spot=level, words=words)
 
         def choose(rows: np.ndarray) -> tuple[float, float, float]:
-            """Chooses (weight, level, spot) on the marks `rows`."""
             weight, level, _ = chosen_weight({w: curve[:, rows] for w, curve in curves.items()}, normal_levels)
             maps = upsample(cells[weight][rows], side)
             return weight, level, chosen_spot(maps, level, peaks_of_normals[weight], truth[rows], valid[rows])[0]
@@ -367,7 +351,7 @@ class Learnt(Detector):
         return rule.with_gain(tuple((int(sick[i]), float(before[i]), float(dice[i])) for i in rows), marks.patients)
 
     def _before(self, marks: Marks, sick: np.ndarray, valid: np.ndarray, held_out: HeldOut, check: Check) -> np.ndarray:
-        """Computes the Dice (m,) of the base's outlines: `marks.outlined`, else those at the threshold of normals."""
+        """Computes the Dice of the base's outlines: `marks.outlined`, or outlines at the threshold of normal images."""
         if marks.outlined is not None:
             return overlaps_of(marks.outlined[sick] & valid, marks.masks[sick], valid)[0]
         pixels = Calibration.of(np.zeros(1), held_out.maps, held_out.roi).pixels
@@ -379,7 +363,7 @@ class Learnt(Detector):
 
     @torch.inference_mode()
     def _logits(self, images: np.ndarray, decoders: list[Decoder]) -> np.ndarray:
-        """Computes logits float32 (decoders, B, 1 + kinds, h, w) of images uint8 (B, S, S, 3)."""
+        """Computes logits, `float32 (decoders, B, 1 + kinds, h, w)`, of images, `uint8 (B, S, S, 3)`."""
         images = np.asarray(images)
         logits = self._read_once(images, decoders)
         if self.config.mirror:
@@ -400,12 +384,12 @@ class Learnt(Detector):
         return self.base.predict(np.asarray(resized(images, side)), roi=region)
 
     def _standard(self, maps: np.ndarray, side: int) -> np.ndarray:
-        """Resizes the base's maps (N, h, w) to (N, side, side), standardises and clips them."""
+        """Resizes the base's maps to `side` x `side` cells, standardises and clips them."""
         return np.clip((upsample(maps, side) - self.scales.usual) / self.scales.spread, *BASE)
 
     @torch.inference_mode()
     def _bank(self, marks: Marks, sick: np.ndarray) -> Tensor:
-        """Computes features (m, C) of the annotated lesions: the maps of strides 16 and 32, averaged over each mask."""
+        """Computes features of annotated lesions, `(m, C)`: maps of strides 16 and 32 averaged over each mask."""
         cells = []
         for start in range(0, len(sick), 32):
             rows = sick[start : start + 32]
@@ -417,7 +401,7 @@ class Learnt(Detector):
         return torch.cat(cells)
 
     def _features(self, maps: dict[int, Tensor], weight: Tensor) -> Tensor:
-        """Averages standardised maps with weights (B, 1, h, w) on the grid of stride 16: features (B, C)."""
+        """Averages standardised maps with weights, `(B, 1, h, w)`, on the grid of stride 16 to features, `(B, C)`."""
         last, features = self.decoders[-1], []
         weight = weight / weight.sum((2, 3), keepdim=True).clamp_min(1e-9)
         for s in (16, 32):
@@ -428,13 +412,13 @@ class Learnt(Detector):
 
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts maps of logits (N, h, w) at stride 4, or the base's prediction if nothing was learnt."""
+        """Predicts maps of logits, `(N, h, w)`, at stride 4, or returns the base's prediction if nothing was learnt."""
         if not self.decoders:
             return self._base(images, roi)
         self.demand_size(images)
         inputs = at_least_one(images)
         predictions = []
-        with remembering(READ):  # shared with the base if both use the same encoder
+        with remembering(READ):  # because the base may use the same encoder
             for start in range(0, len(inputs), batch):
                 rows = np.asarray(inputs[start : start + batch])
                 predictions.append(self._read(rows, None if roi is None else roi[start : start + batch]))
@@ -448,7 +432,7 @@ class Learnt(Detector):
         probable = 1 / (1 + np.exp(-np.clip(joined - self.rule.threshold, -30, 30)))
         focus = F.interpolate(torch.from_numpy(probable).float()[:, None] ** 2, maps[16].shape[-2:], mode="area")
         features = self._features(maps, focus.to(maps[16].device))
-        assert self.bank is not None  # a detector with decoders has one
+        assert self.bank is not None  # because every detector with decoders has a bank
         nearest = torch.cdist(features, self.bank.to(features.device)).amin(1)
         extras = {
             "learnt": logits,
@@ -458,13 +442,13 @@ class Learnt(Detector):
             **{f"base.{name}": values for name, values in base.extras.items()},
         }
         if self.names:
-            share = torch.from_numpy(mean[:, 1:]).softmax(1).numpy()
+            probability = torch.from_numpy(mean[:, 1:]).softmax(1).numpy()
             weight = probable[:, None]
-            extras["kinds"] = (share * weight).sum((2, 3)) / weight.sum((2, 3)).clip(1e-9)
+            extras["kinds"] = (probability * weight).sum((2, 3)) / weight.sum((2, 3)).clip(1e-9)
         return Prediction(joined.astype(np.float32), extras)
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns scores (N,): pooled odds of the map plus weighted base score, standardised on held-out normals."""
+        """Returns scores, `(N,)`: pooled odds of the map plus the weighted score of the base, both standardised."""
         if not self.decoders:
             return self.base.image_score(prediction, roi)
         base_extras = {k.removeprefix("base."): v for k, v in prediction.extras.items() if k.startswith("base.")}
@@ -476,7 +460,7 @@ class Learnt(Detector):
         return np.asarray(pooled + self.rule.score_weight * np.clip(below, *SCORE), np.float32)
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
-        """Returns the prediction with new `maps`; the learnt map changes by the same amount, the base's does not."""
+        """Returns the prediction with new maps. The learnt map changes by the same amount, and the base's map stays."""
         if not self.decoders:
             return self.base.changed(prediction, maps)
         side = maps.shape[1]
@@ -502,23 +486,22 @@ class Learnt(Detector):
 
 
 class Progress:
-    """Reports the progress of a fit in stages and raises Stopped if the fit is asked to stop."""
+    """Function that reports the progress of a fit in stages, and raises Stopped if the fit is asked to stop."""
 
-    def __init__(self, context: FitContext, total: int) -> None:
-        """total: the sum of the `duration` of all stages, which are relative."""
+    def __init__(self, context: FitContext, total: int) -> None:  # total: sum of the durations of all stages
         self.report: Report | None = context.report
         self.should_stop, self.total, self.done = context.should_stop, total, 0
 
     def __call__(self, title: str, duration: int) -> Check:
-        """Starts a stage of relative length `duration`; returns the function that reports its progress."""
+        """Starts a stage of relative length `duration`, and returns the function that reports the stage's progress."""
         before = self.done
         self.done += duration
 
-        def check(share: float = 0.0) -> None:
+        def check(fraction: float = 0.0) -> None:
             if self.should_stop is not None and self.should_stop():
-                raise Stopped("learning was stopped; it will start from the beginning again")
+                raise Stopped("learning was stopped; the next fit starts from the beginning")
             if self.report is not None:
-                step = int(100 * (before + duration * min(share, 1.0)))
+                step = int(100 * (before + duration * min(fraction, 1.0)))
                 self.report({"step": step, "steps": 100 * self.total, "message": title})
 
         check()
@@ -526,20 +509,20 @@ class Progress:
 
 
 def unseen_normals(base: Detector, count: int, seed: int, patients: np.ndarray | None) -> np.ndarray:
-    """Returns indices of the `count` normals that the base was not fitted on, or a random sample if unknown."""
+    """Returns indices of normal images that the base was not fitted on, or of a random sample if they are unknown."""
     fitted_rows = getattr(base, "kept", None)
     if isinstance(fitted_rows, np.ndarray) and len(fitted_rows) < count and fitted_rows.max() < count:
         return np.setdiff1d(np.arange(count), fitted_rows)
     return leave_out(count, max(2, round(UNSEEN * count)), seed, patients)[1]
 
 
-Cases = tuple[tuple[int, float, float], ...]  # of `Rule.cases`
+Cases = tuple[tuple[int, float, float], ...]  # type of `Rule.cases`
 
 
 def better(tries: list[Cases]) -> int:
-    """Returns the index of the preferred try: a later one is preferred unless its mean Dice is lower by LOST or more.
+    """Returns the index of the preferred try. A later try is preferred unless its mean Dice is lower by LOST or more.
 
-    Later tries are preferred because fine-tuning gained more on other images than on held-out marks.
+    Later tries are preferred because fine-tuning gained more on other images than on held-out annotated images.
     """
     best = 0
     for i, cases in enumerate(tries):
@@ -549,7 +532,7 @@ def better(tries: list[Cases]) -> int:
 
 
 def by_others(tries: list[Cases], folds: list[int]) -> Cases:
-    """Returns each case's result in the try that `better` prefers on the other folds; folds: the fold of each case."""
+    """Returns each case's result in the try that `better` prefers on the other folds; `folds` is each case's fold."""
     cases_by_others = []
     for i, fold in enumerate(folds):
         other_folds = [tuple(c for c, f in zip(cases, folds, strict=True) if f != fold) for cases in tries]
@@ -558,9 +541,10 @@ def by_others(tries: list[Cases], folds: list[int]) -> Cases:
 
 
 def level_without(peaks: np.ndarray) -> float:
-    """Computes the threshold of outlines from held-out normals only: from the maxima (n,) of their maps.
+    """Computes the threshold of outlines from normal images alone: `peaks`, `(n,)`, are the maxima of their maps.
 
-    A decoder trained on few marks has positive logits hardly anywhere else, so a threshold of 0 would outline nothing.
+    After training on few annotated images, logits are hardly ever positive on other images, so a threshold of 0 would
+    outline nothing.
     """
     return min(float(np.quantile(peaks, HALF)), 0.0)
 
@@ -568,17 +552,18 @@ def level_without(peaks: np.ndarray) -> float:
 def chosen_weight(
     curves: dict[float, np.ndarray], normal_levels: dict[float, float]
 ) -> tuple[float, float, np.ndarray]:
-    """Chooses the weight of the base's map and the threshold of outlines.
+    """Chooses the weight of the base's map and the threshold of outlines on held-out annotated images.
 
-    For each weight, the mean of thresholds with nearly the best Dice is averaged with the one in `normal_levels`, which
-    has the weight of DOUBT marks. The largest weight whose mean Dice is within LOST of the best is chosen.
+    For each weight, the mean of the thresholds with nearly the best Dice is averaged with the threshold in
+    `normal_levels`, which counts as DOUBT images. The largest weight whose mean Dice is within LOST of the best is
+    chosen.
 
     Args:
-        curves: By weight, the Dice (levels, m) of held-out marks at each of LEVELS.
-        normal_levels: By weight, the threshold without marks.
+        curves: Dice of the m images at each threshold in LEVELS, `(levels, m)`, by weight.
+        normal_levels: Threshold from normal images alone, by weight.
 
     Returns:
-        The weight, the threshold, and the Dice (m,) there.
+        The weight, the threshold, and the Dice at this threshold, `(m,)`.
     """
     best: dict[float, tuple[float, np.ndarray]] = {}
     for weight, curve in curves.items():
@@ -595,12 +580,11 @@ def chosen_weight(
 def chosen_spot(
     maps: np.ndarray, level: float, most: float, truth: np.ndarray, valid: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Chooses the peak that each outlined region must exceed, from combined maps (m, S, S) of held-out marks.
+    """Chooses the peak that each outlined region must exceed, from combined maps of annotated images, `(m, S, S)`.
 
-    It lies half-way from `level` to the highest candidate that costs at most FAINT of the mean Dice, because few marks
-    do not show at which peak the first lesion is lost. Candidates end at `most`, which suffices for normal images.
-
-    Returns the peak and the Dice (m,) there.
+    The chosen peak lies half-way from the threshold `level` to the highest candidate that costs at most FAINT of the
+    mean Dice, because few images do not show at which peak the first lesion is lost. Candidates end at `most`, which
+    suffices for normal images. Returns the peak and the Dice at this peak, `(m,)`.
     """
     dice = []
     for spot in level + SPOTS:
@@ -613,10 +597,10 @@ def chosen_spot(
 
 
 def spotted(maps: np.ndarray, level: float, spot: float, truth: np.ndarray, valid: np.ndarray) -> np.ndarray:
-    """Computes the Dice (m,) if the regions of maps (m, S, S) above `level` whose peak exceeds `spot` are outlined."""
+    """Computes the Dice, `(m,)`, if the regions of `maps` above `level` whose peak exceeds `spot` are outlined."""
     inside = (maps > level) & valid
-    marked = np.stack([holding(region, region & (heat > spot)) for region, heat in zip(inside, maps, strict=True)])
-    return np.asarray(overlaps_of(marked, truth, valid)[0])
+    outlined = np.stack([holding(region, region & (heat > spot)) for region, heat in zip(inside, maps, strict=True)])
+    return np.asarray(overlaps_of(outlined, truth, valid)[0])
 
 
 def _blocks(images: np.ndarray, roi: np.ndarray | None, check: Check) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
@@ -626,9 +610,9 @@ def _blocks(images: np.ndarray, roi: np.ndarray | None, check: Check) -> Iterato
 
 
 def chosen_score_weight(pooled: list[np.ndarray], base: list[np.ndarray]) -> float:
-    """Returns the entry of SCORE_WEIGHTS with the highest AUROC (rounded to 0.001), the largest of equal ones.
+    """Returns the entry of SCORE_WEIGHTS with the highest AUROC (rounded to 0.001), the largest of equal entries.
 
-    pooled, base: the standardised scores of n held-out normals and of m held-out marks, [(n,), (m,)].
+    `pooled` and `base` are standardised scores, each of n held-out normals, then of m held-out annotated images.
     """
     labels = np.repeat([0, 1], [len(x) for x in pooled])
     learnt, base_scores = (np.concatenate(x) for x in (pooled, base))
@@ -637,7 +621,7 @@ def chosen_score_weight(pooled: list[np.ndarray], base: list[np.ndarray]) -> flo
 
 
 def pooled_odds(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Computes the logarithm (N,) of the mean odds of a lesion from maps of logits (N, h, w), inside `roi` if given.
+    """Computes the logarithm of the mean odds of a lesion, `(N,)`, from logit maps, `(N, h, w)`, inside `roi` if given.
 
     Both small regions with high logits and large ones with lower logits contribute, without a parameter for their size.
     """
@@ -647,7 +631,7 @@ def pooled_odds(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
 
 
 def _interval(gain: np.ndarray, patients: np.ndarray | None) -> tuple[float, float] | None:
-    """Computes the 95 % bootstrap interval of the mean gain (n,) over patients; None for fewer than three patients."""
+    """Computes the 95 % bootstrap interval of the mean gain over patients, or None for fewer than 3 patients."""
     owners = np.arange(len(gain)) if patients is None else np.unique(patients, return_inverse=True)[1]
     if owners.max() < 2:
         return None

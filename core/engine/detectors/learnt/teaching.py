@@ -1,8 +1,8 @@
-"""A small decoder on a frozen encoder's maps, trained on annotated images, normal images with pasted lesions, and
-normal images.
+"""A small decoder on the maps of a frozen encoder, and its training on views of annotated and normal images.
 
-The encoder reads each augmented view once for the decoders of all folds, and each decoder learns from the views of the
-marks that are not held out for it. Cross-validation therefore costs little more than a single training.
+Views show annotated images, normal images with pasted lesions, and normal images. The encoder reads each augmented view
+once for the decoders of all folds. Each decoder learns from views of marks that are not held out in its fold.
+Cross-validation therefore takes little more time than a single training run.
 """
 
 from __future__ import annotations
@@ -27,26 +27,25 @@ from core.engine.tensors import to_batch
 from core.engine.training.schedule import parameter_groups
 
 STRIDES = (4, 8, 16, 32)
-VIEW = 224  # pixels, the side of a view
-NEAR_LESION = 0.7  # share of crops from larger images that are centred near a lesion, if the image has one
-NEW_STEPS = 100  # steps with new views, which are then used again in another order
-TURN, ZOOM, SHIFT = 180.0, (0.7, 1.4), 0.09  # degrees; factor; share of the side
-SCALES = {4: 7.0, 8: 6.5, 16: 5.5, 32: 2.5}  # standard deviation of each map, about that of EfficientNet-lite0's maps
-DROP, NOISE = 0.2, 0.3  # share of channels; standard deviation of their shift, relative to the channel's
-TUNE_RATE = 0.4  # share of the decoder's learning rate while the encoder is fine-tuned
-FROZEN = 8  # stride up to which a fine-tuned encoder is frozen: half of the work, edges and colours
-MARKED, PASTED, NORMAL = 4, 2, 2  # views of each kind per step and decoder
-Check = Callable[[float], None]  # called with the share of the work that is done, 0 to 1; raises Stopped to stop
+VIEW = 224  # side length of a view in pixels
+NEAR_LESION = 0.7  # fraction of crops from larger images with lesions that are centred near a lesion
+NEW_STEPS = 100  # number of steps with new views, which are then used again in another order
+TURN, ZOOM, SHIFT = 180.0, (0.7, 1.4), 0.09  # degrees; factor; fraction of the side length
+SCALES = {4: 7.0, 8: 6.5, 16: 5.5, 32: 2.5}  # standard deviation of each map after scaling, as in EfficientNet-lite0
+DROP, NOISE = 0.2, 0.3  # fraction of dropped channels; standard deviation of shifts, relative to the channel's
+TUNE_RATE = 0.4  # factor of the decoder's learning rate while the encoder is fine-tuned
+FROZEN = 8  # stride up to which a fine-tuned encoder is frozen, which saves half of the work
+MARKED, PASTED, NORMAL = 4, 2, 2  # number of views of each kind per step and decoder
+Check = Callable[[float], None]  # called with the fraction of the work that is done, 0 to 1; raises Stopped to stop
 
 
 class Decoder(nn.Module):
-    """A decoder that fuses maps of strides 4 to 32 top down to logits (B, 1 + kinds, S/4, S/4).
+    """Decoder that fuses maps of strides 4 to 32 from coarse to fine and predicts logits, `(B, 1 + kinds, S/4, S/4)`.
 
     The first logit is for a lesion, the others are for its kind. The finest level, which has most of the cells, has
-    half the width. Each map is scaled by one factor to the standard deviation that it has in EfficientNet-lite0,
-    SCALES: with a standard deviation of 1 for each channel, or for the entire map, the Dice after few marks was 0.04 to
-    0.05 lower. In training, channels are dropped and shifted at random. mean{s}, deviation{s}: mean and standard
-    deviation of each channel over the first views.
+    half the width. Each map is scaled by one factor to the standard deviation in SCALES. With a standard deviation of 1
+    for each channel, or for the entire map, the Dice after few marks was 0.04 to 0.05 lower. In training, channels are
+    dropped and shifted at random.
     """
 
     def __init__(self, widths: dict[int, int], width: int, kinds: int = 0) -> None:
@@ -59,13 +58,13 @@ class Decoder(nn.Module):
         assert self.out.bias is not None
         nn.init.constant_(self.out.bias, -2.0)  # few cells are part of a lesion
         for s in STRIDES:
-            self.register_buffer(f"mean{s}", torch.zeros(widths[s], 1, 1))
+            self.register_buffer(f"mean{s}", torch.zeros(widths[s], 1, 1))  # of each channel over the first views
             self.register_buffer(f"deviation{s}", torch.ones(widths[s], 1, 1))
-        self.draws = torch.Generator().manual_seed(0)  # on the CPU: the same numbers on every device
-        self.encoder: Encoder | None = None  # the encoder that was fine-tuned with it
+        self.draws = torch.Generator().manual_seed(0)  # on the CPU, for the same numbers on every device
+        self.encoder: Encoder | None = None  # encoder that was fine-tuned together with this decoder
 
     def standardise(self, maps: dict[int, Tensor]) -> None:
-        """Sets each channel's mean and standard deviation to those of maps (N, C, h, w) by stride."""
+        """Sets each channel's mean and standard deviation to those in maps, `(N, C, h, w)`, by stride."""
         for s in STRIDES:
             x = maps[s].float()
             getattr(self, f"mean{s}").copy_(x.mean((0, 2, 3))[:, None, None])
@@ -96,19 +95,14 @@ def _mixing(width: int) -> nn.Sequential:
 
 @dataclass
 class Views:
-    """The B views of one step.
+    """The B views of one training step."""
 
-    maps: the encoder's, float16, by stride. target: float (B, S, S), 1 inside a lesion. ignored: bool (B, S, S), where
-    the ground truth is unknown. kinds: int64 (B, S, S), the kind of lesion from 1, or 0. part: (B,), the fold of the
-    mark that a view or the lesion in it comes from, -1 for none. images: uint8 (B, S, S, 3).
-    """
-
-    maps: dict[int, Tensor]
-    target: Tensor
-    ignored: Tensor
-    kinds: Tensor
-    part: Tensor
-    images: np.ndarray
+    maps: dict[int, Tensor]  # maps of the encoder by stride, float16
+    target: Tensor  # float (B, S, S), 1 inside a lesion
+    ignored: Tensor  # bool (B, S, S), True where the ground truth is unknown
+    kinds: Tensor  # int64 (B, S, S), kind of lesion from 1, or 0
+    part: Tensor  # (B,), fold of the mark that the view or its lesion comes from, or -1
+    images: np.ndarray  # uint8 (B, S, S, 3)
 
     def of(self, rows: Tensor) -> Views:
         return Views(
@@ -118,7 +112,7 @@ class Views:
 
 
 class Lessons:
-    """Creates the views of each step, enough for each decoder to get MARKED, PASTED and NORMAL views of these kinds."""
+    """Source of training views, enough in each step for every decoder to get MARKED, PASTED and NORMAL views."""
 
     def __init__(
         self, reader: Encoder, normals: np.ndarray, roi: np.ndarray | None, marks: Marks, config: LearntConfig,
@@ -127,12 +121,12 @@ class Lessons:
         """Prepares the order of the views.
 
         Args:
-            reader: The encoder.
-            normals: uint8 (N, S, S, 3), normal images.
-            roi: uint8 (N, S, S), their regions of interest, or None.
-            marks: Annotated images of the same side.
+            reader: Encoder that reads the views.
+            normals: Normal images, `uint8 (N, S, S, 3)`.
+            roi: Regions of interest of the normal images, `uint8 (N, S, S)`, or None.
+            marks: Annotated images of the same side length.
             config: Options of the fit.
-            folds: The indices of the annotated images of each fold; one fold if none are held out.
+            folds: Indices of the annotated images of each fold, or of a single fold if none are held out.
         """
         self.reader, self.normals, self.roi, self.marks, self.config = reader, normals, roi, marks, config
         self.draw = np.random.default_rng([config.seed, 7])
@@ -143,12 +137,12 @@ class Lessons:
         self.plan = [(role, number) for number in range(len(folds)) for role in roles] + [("normal", -1)] * NORMAL
         self.orders = [_endless(rows, self.draw) for rows in folds]
         called_normal = np.flatnonzero(~marks.masks.any((1, 2)))
-        # Cases that readers called normal are shown in this share of the views of normal images.
+        # `share` is the fraction of the views of normal images that show cases that readers called normal.
         self.called_normal = _endless(called_normal, self.draw) if len(called_normal) else None
         self.share = min(0.5, 4 * len(called_normal) / max(len(normals), 1))
 
     def at(self, step: int) -> Views:
-        """Returns the views of a step, numbered from 0; the steps must be requested in order."""
+        """Returns the views of a step, numbered from 0. Steps must be requested in order."""
         if len(self.views) <= step < NEW_STEPS:
             self.views.append(self())
         elif step and step % NEW_STEPS == 0:
@@ -156,7 +150,7 @@ class Lessons:
         return self.views[step % NEW_STEPS]
 
     def after(self, steps: int) -> Self:
-        """Creates and orders the views as a training of `steps` steps would, and returns itself."""
+        """Creates and orders the views as a training run of `steps` steps does, and returns itself."""
         for step in range(steps):
             self.at(step)
         return self
@@ -172,7 +166,7 @@ class Lessons:
         return Views({s: m.half() for s, m in maps.items()}, truth, unknown, kind, group, images)
 
     def _view(self, role: str, group: int) -> tuple[np.ndarray, ...]:
-        """Creates a view: image uint8 (S, S, 3), target float32, ignored bool and kinds int64 (S, S)."""
+        """Creates an image, `uint8 (S, S, 3)`, and its target, ignored pixels and kinds of lesions, all `(S, S)`."""
         marks, draw, side = self.marks, self.draw, self.normals.shape[1]
         nothing = np.zeros((side, side), np.uint8)
         ignored, kind, inside = nothing, nothing, nothing
@@ -202,10 +196,10 @@ def _moved(
     image: np.ndarray, masks: tuple[np.ndarray, ...], draw: np.random.Generator, near: np.ndarray | None = None,
     donor: bool = False,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
-    """Rotates, zooms, shifts and perhaps mirrors an image and its masks; pixels from outside are mirrored from inside.
+    """Rotates, zooms, shifts and perhaps mirrors an image and its masks. Pixels outside are filled by reflection.
 
-    An image larger than VIEW is cropped to that side, mostly near a pixel of the mask `near`. A smaller donor is
-    centred on the lesions `near`, whose mask is padded with 0 instead of mirrored.
+    An image larger than VIEW is cropped to that side length, mostly near a pixel of the mask `near`. A smaller donor is
+    centred on the lesions in `near`, and its masks are padded with 0 instead of reflected.
     """
     side, zoom = len(image), draw.uniform(*ZOOM)
     out = min(side, VIEW)
@@ -241,7 +235,7 @@ def _coloured(image: np.ndarray, draw: np.random.Generator) -> np.ndarray:
 
 
 def train_decoders(lessons: Lessons, folds: int, check: Check) -> list[Decoder]:
-    """Trains one decoder for each fold, without the marks of that fold, and one on all marks, which is the last."""
+    """Trains one decoder for each fold, without the annotated images of that fold, and a last decoder on all images."""
     config, reader = lessons.config, lessons.reader
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -257,15 +251,15 @@ def train_decoders(lessons: Lessons, folds: int, check: Check) -> list[Decoder]:
 
 
 def fine_tune(lessons: Lessons, encoder: Encoder, decoders: list[Decoder], check: Check) -> list[Decoder]:
-    """Continues the training of copies of trained decoders, each together with a copy of the encoder.
+    """Continues to train copies of trained decoders, each together with a copy of the encoder.
 
-    The decoders are trained first because an untrained one would distort the encoder's features (Kumar et al. 2022,
-    "Fine-tuning can distort pretrained features").
+    The decoders are trained first, because an untrained decoder would distort the encoder's features (Kumar et al.
+    2022, "Fine-tuning can distort pretrained features").
     """
     config, groups = lessons.config, []
     decoders = [copy.deepcopy(decoder).train().requires_grad_() for decoder in decoders]
     for decoder in decoders:
-        decoder.draws = torch.Generator().manual_seed(config.seed)  # the same noise after a pause as without one
+        decoder.draws = torch.Generator().manual_seed(config.seed)  # for the same noise with and without a pause
         decoder_group = {"params": list(decoder.parameters()), "lr": TUNE_RATE * config.rate}
         decoder.encoder = copy.deepcopy(encoder).eval().to(memory_format=torch.channels_last)
         late = parameter_groups(decoder.encoder, FROZEN, 1.0, 1.0)[:-1]
@@ -276,7 +270,7 @@ def fine_tune(lessons: Lessons, encoder: Encoder, decoders: list[Decoder], check
 def _trained(
     lessons: Lessons, decoders: list[Decoder], groups: list[list[dict[str, Any]]], steps: int, check: Check
 ) -> list[Decoder]:
-    """Trains the parameter groups of each decoder on the marks of all other folds, the last decoder on all marks."""
+    """Trains each decoder on the annotated images of all other folds, and the last decoder on all annotated images."""
     optimisers = [torch.optim.AdamW(group, weight_decay=1e-2) for group in groups]
     schedules = [
         torch.optim.lr_scheduler.OneCycleLR(o, [g["lr"] for g in o.param_groups], steps, pct_start=0.1)
@@ -310,7 +304,13 @@ def _loss(decoder: Decoder, views: Views) -> Tensor:
 
 
 def lesion_loss(y: Tensor, target: Tensor, valid: Tensor) -> Tensor:
-    """Computes cross-entropy plus mean Dice loss of logits y and targets in 0 to 1, where `valid`; all (B, h, w)."""
+    """Computes the sum of cross-entropy and mean Dice loss where `valid`.
+
+    Args:
+        y: Logits, `(B, h, w)`.
+        target: Targets from 0 to 1, `(B, h, w)`.
+        valid: Positions to use, `bool (B, h, w)`.
+    """
     use = valid.float()
     entropy = F.binary_cross_entropy_with_logits(y, target, weight=use, reduction="sum") / use.sum().clamp_min(1)
     p = y.sigmoid() * use
@@ -320,6 +320,5 @@ def lesion_loss(y: Tensor, target: Tensor, valid: Tensor) -> Tensor:
 
 
 def _endless(pool: np.ndarray, draw: np.random.Generator) -> Iterator[int]:
-    """Yields the pool in a random order, again and again."""
     while True:
         yield from draw.permutation(pool)

@@ -1,4 +1,4 @@
-"""Options of the lesion head: the pasted lesions, the training, and the choice of the image's score."""
+"""Options of the lesion head: pasted lesions, training, and the choice of the image's score."""
 
 from __future__ import annotations
 
@@ -17,17 +17,25 @@ MODES = ("frozen", "finetune", "joint")
 class LesionHeadConfig(Config):
     """Options of the lesion head.
 
-    families: kinds of lesions pasted in training, each "augmentation:preset" of a strong augmentation that returns
-    masks; a family listed twice is used twice as often. held_out: families used for validation only. k: most lesions
-    per image. mode: whether the encoder is `frozen`, fine-tuned (`finetune`), or trained jointly with the PMSACL losses
-    (`joint`). w_lesion: weight of the loss of the lesion masks, a fifth term in addition to Eq. 1. w_dice: weight of
-    Dice in that loss. w_class: weight of l_aug. w_ctr, w_con: weights of l_ctr and l_PMSACL in joint mode, with tau and
-    alpha as in pre-training. steps: optimiser steps. ramp: share of the steps over which the target grows from clearly
-    visible lesions to all visible ones. ema: decay of the averaged weights, which are used after the training. blur,
-    grain: upper limits of the weight of a 5 x 5 blur and of the standard deviation of noise; both are applied to the
-    whole image, to hide the traces of pasting. A strong blur also hides lesions of a few cells. distances: whether the
-    decoder also gets the distance of each position from normal images (`Distances`). validation: share of the normal
-    images that is held out for the choice of the score.
+    families: Kinds of lesions pasted in training, each "augmentation:preset" of a strong augmentation that returns
+        masks. A family that is listed twice is used twice as often.
+    held_out: Families that are used only for validation.
+    k: Maximum number of lesions per image.
+    mode: `frozen` to keep the encoder, `finetune` to fine-tune the encoder, or `joint` to train it with the PMSACL
+        losses too.
+    w_lesion: Weight of the loss of the lesion masks, which is added to the four terms of Eq. 1.
+    w_dice: Weight of Dice within the loss of the lesion masks.
+    w_class: Weight of l_aug.
+    w_ctr: Weight of l_ctr in the mode `joint`.
+    w_con: Weight of l_PMSACL in the mode `joint`, with tau and alpha as in pre-training.
+    steps: Number of optimiser steps.
+    ramp: Fraction of the steps over which the target grows from clearly visible lesions to all visible lesions.
+    blur: Maximum weight of a 5 x 5 blur of the whole image, which hides the traces of pasting. A strong blur also hides
+        lesions of a few cells.
+    grain: Maximum standard deviation of noise in the whole image, which hides the traces of pasting.
+    ema: Decay of the averaged weights, which are used after training.
+    distances: Whether the decoder also receives the distance of each position from normal images (`Distances`).
+    validation: Fraction of the normal images that is held out for the choice of the score.
     """
 
     preset: str = "quick"
@@ -72,8 +80,7 @@ LESION_PRESETS = {
     "joint": LesionHeadConfig(preset="joint", mode="joint"),
     "full": LesionHeadConfig(preset="full", steps=8000, ema=0.999, batch=32),
 }
-# The kind of images that each preset's fake lesions are made for, as users choose it.
-LESION_TITLES = {
+LESION_TITLES = {  # kind of images that each preset's synthetic lesions are made for, as shown to users
     "varied": "images of any kind",
     "quick": "endoscopy",
     "fundus": "fundus",

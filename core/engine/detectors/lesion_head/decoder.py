@@ -1,4 +1,4 @@
-"""The lesion head's network: a light top-down decoder on the encoder's maps, and a class head on its features."""
+"""Network of the lesion head: a light top-down decoder on the encoder's maps, and a class head on its features."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _smooth(width: int) -> nn.Sequential:
 
 
 class LesionDecoder(nn.Module):
-    """A decoder that fuses maps of strides 2 to 16 top down to lesion logits, and classifies the pooled features.
+    """Decoder that fuses maps of strides 2 to 16 from coarse to fine to lesion logits, and classifies pooled features.
 
     The finest level has half the width, because it has most of the cells and takes most of the time.
     """
@@ -37,12 +37,12 @@ class LesionDecoder(nn.Module):
         self.narrow = nn.Conv2d(width, fine, 1)
         self.logit = nn.Conv2d(fine, 1, 1)
         self.classify = nn.Linear(widths[32], classes)
-        # Few cells are part of a lesion, so the training starts from a small probability.
+        # Few cells are part of a lesion, so training starts from a small probability.
         with torch.no_grad():
             self.logit.get_parameter("bias").fill_(-3.0)
 
     def forward(self, maps: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
-        """Computes lesion logits (B, S/2, S/2) and class logits of A_0 to A_k, (B, k+1), from Encoder.maps(x)."""
+        """Computes lesion logits, `(B, S/2, S/2)`, and class logits, `(B, k + 1)`, from the encoder's maps."""
         y = self.lateral["16"](maps[16])
         for stride in (8, 4, 2):
             if stride == 2:
@@ -55,14 +55,13 @@ class LesionDecoder(nn.Module):
 
 
 class LesionNet(nn.Module):
-    """Encoder and decoder as one module, with the class centres (k+1, D) from which distances are computed."""
+    """Encoder and decoder in one module, with the class centres from which distances are computed."""
 
-    centres: Tensor
+    centres: Tensor  # (k + 1, D)
 
     def __init__(
         self, encoder: Encoder, width: int, classes: int, distances: bool = False, trained: bool = True
     ) -> None:
-        """distances: whether the decoder gets distances from normal images. trained: whether the encoder is trained."""
         super().__init__()
         self.encoder = encoder
         self.distances = Distances(encoder, trained) if distances else None
@@ -71,9 +70,9 @@ class LesionNet(nn.Module):
         self.register_buffer("centres", torch.zeros(classes, encoder.config.dim))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Computes all outputs of x (B, 3, S, S) in [0, 1] in one pass of the encoder.
+        """Computes all outputs for images x in [0, 1], `(B, 3, S, S)`, in one pass of the encoder.
 
-        Returns lesion logits (B, S/2, S/2), class logits (B, k+1) and f_theta(x) (B, 128).
+        Returns lesion logits, `(B, S/2, S/2)`, class logits, `(B, k + 1)`, and projections f_theta(x), `(B, D)`.
         """
         maps = self.encoder.maps(x)
         inputs = maps
@@ -83,19 +82,19 @@ class LesionNet(nn.Module):
         return logits, classes, self.encoder.project(Encoder.pool(maps))
 
 
-# An additional map for the decoder: the distance of each position from normal images. With features alone a decoder
-# learns to recognise the fake lesions of its training; a distance is large wherever an image is unlike normal ones,
-# whatever the cause (Rippel, Mertens, Merhof 2021; `mahalanobis` is the detector).
-STRIDE = 16  # of the map
+# An additional map for the decoder shows the distance of each position from normal images. From features alone, a
+# decoder learns to recognise the synthetic lesions of its training. The distance is large wherever an image is unlike
+# normal images, whatever the cause (Rippel, Mertens, Merhof 2021, as in the detector `mahalanobis`).
+STRIDE = 16  # stride of this map
 _CONFIG = MahalanobisConfig(strides=(STRIDE, 32), map_strides=(STRIDE, 32))
 INPUTS = set(_CONFIG.map_strides)
 _SCALE_IMAGES = 64  # number of images from which the map's scale is estimated
 
 
 class Distances(nn.Module):
-    """A map of distances from normal images, in the features of the encoder as it was before the head's training.
+    """Map of distances from normal images, in the features of the encoder before the training of the head.
 
-    If the head trains its encoder, this module holds a frozen copy of the original; otherwise it uses the head's maps.
+    If the head trains its encoder, this module holds a frozen copy of the original. Otherwise it uses the head's maps.
     """
 
     mean: Tensor
@@ -104,7 +103,6 @@ class Distances(nn.Module):
     spread: Tensor
 
     def __init__(self, encoder: Encoder, trained: bool) -> None:
-        """trained: whether the encoder will be trained, so that a copy is needed."""
         super().__init__()
         self.encoder = copy.deepcopy(encoder).requires_grad_(False) if trained else None
         wide = sum(encoder.widths[s] for s in _CONFIG.map_strides)
@@ -119,7 +117,7 @@ class Distances(nn.Module):
 
     @torch.no_grad()
     def learn(self, encoder: Encoder, images: np.ndarray, context: FitContext) -> None:
-        """Fits distribution and scale to normal images uint8 (N, S, S, 3), inside the context's regions of interest."""
+        """Fits distribution and scale to normal images, `uint8 (N, S, S, 3)`, inside the regions of interest."""
         detector = fit_together(encoder, images, [(Mahalanobis, _CONFIG)], context)[0]
         self.to(context.device).train(False)
         self.mean.copy_(detector.normals["cells"].mean)
@@ -132,13 +130,13 @@ class Distances(nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor, maps: dict[int, Tensor]) -> Tensor:
-        """Computes the distance of each position from normal images: float32 (B, 1, S/16, S/16).
+        """Computes the distance of each position from normal images, `float32 (B, 1, S/16, S/16)`.
 
-        It has mean 0 and standard deviation 1 on normal images.
+        The distances have mean 0 and standard deviation 1 on normal images.
 
         Args:
-            x: (B, 3, S, S) in [0, 1].
-            maps: The maps of x by the head's encoder.
+            x: Images in [0, 1], `(B, 3, S, S)`.
+            maps: Maps of x by the head's encoder, by stride.
         """
         with torch.autocast(x.device.type, enabled=False):
             inputs = maps if self.encoder is None else self.encoder.maps(x.float(), INPUTS)

@@ -1,10 +1,10 @@
-"""The lesion head: a detector made for PMSACL, trained to find the lesions that MedMix pastes into normal images.
+"""The lesion head, a detector made for PMSACL and trained to find lesions that MedMix pastes into normal images.
 
-The paper plans "a new anomaly detector that suits better the characteristics of our PMSACL pre-training"
-(Sec. Conclusion). This is one such detector. A top-down decoder predicts for each cell how likely it is part of a
-lesion, a class head predicts the A_n of the image, and the image's features yield its distances from the frozen
-centres, in one forward pass. The score is one of several summaries of an image, or a combination of them, chosen on
-held-out normal images with lesions of held-out families; no test image is used.
+The paper plans "a new anomaly detector that suits better the characteristics of our PMSACL pre-training" (Sec.
+Conclusion). This is one such detector. In one forward pass, a top-down decoder predicts how likely each cell is part of
+a lesion, a class head predicts the strong augmentation A_n of the image, and the image's features yield distances from
+the frozen centres. The score is one of several summaries of an image, or a combination of summaries. The score is
+chosen on held-out normal images with lesions of held-out families; no test image is used.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from core.engine.rows import rows_of
 from core.engine.tensors import autocast, pick_device, to_batch
 from core.engine.training.base import CENTRES, fingerprint, generator
 
-_CENTRE_IMAGES = 64
+_CENTRE_IMAGES = 64  # number of images from which missing class centres are estimated
 
 
 @DETECTORS.register("lesion-head", title="Lesion head", section="Sec. Conclusion: a detector suited to PMSACL")
 class LesionHead(ImageDetector):
-    """The lesion head. Its maps are lesion logits at half the image's size; 0 is a probability of one half."""
+    """Lesion head, whose maps are lesion logits at half the image's size. A logit of 0 is a probability of one half."""
 
     name = "lesion-head"
     Config = LesionHeadConfig
@@ -49,7 +49,6 @@ class LesionHead(ImageDetector):
     def __init__(
         self, net: LesionNet, config: LesionHeadConfig, rule: ScoreRule, device: torch.device, fitted_on: str = ""
     ) -> None:
-        """fitted_on: fingerprint of the encoder and the images of the fit; "" if unknown."""
         super().__init__()
         self.net = net.to(device).to(memory_format=torch.channels_last).eval()
         self.config, self.rule, self.fitted_on = config, rule, fitted_on
@@ -58,12 +57,13 @@ class LesionHead(ImageDetector):
     def fit(
         cls, encoder: Encoder, images: np.ndarray, config: LesionHeadConfig, context: FitContext = FitContext()
     ) -> Self:
-        """Trains a head on normal images uint8 (N, S, S, 3). The encoder is copied, not changed.
+        """Trains a head on normal images, `uint8 (N, S, S, 3)`. The encoder is copied and not changed.
 
-        Raises ValueError for fewer than 8 images, Stopped if asked to stop, Diverged if the loss is not finite.
+        Raises ValueError for fewer than 8 images, Stopped if `context.should_stop` returns True, and Diverged if the
+        loss is not finite.
         """
         if len(images) < 8:
-            raise ValueError(f"the lesion head needs at least 8 normal images; there are {len(images)}")
+            raise ValueError(f"the lesion head needs at least 8 normal images, not {len(images)}")
         device, roi = pick_device(str(context.device)), context.roi
         least = max(2, round(config.validation * len(images))) if config.validation else 0
         fitted_rows, held_out_rows = leave_out(len(images), least, config.seed, context.patients)
@@ -101,7 +101,7 @@ class LesionHead(ImageDetector):
     def _centres(
         encoder: Encoder, images: np.ndarray, roi: np.ndarray | None, config: LesionHeadConfig, device: torch.device
     ) -> Tensor:
-        """Returns class centres (k+1, D), from pre-training if stored there, else the means of f_theta over A_n."""
+        """Returns class centres, `(k + 1, D)`, from pre-training if saved, else the means of f_theta over each A_n."""
         frozen = getattr(encoder, "centres", None)
         if frozen is not None and len(frozen) == config.k + 1:
             return frozen.detach().cpu()
@@ -127,10 +127,11 @@ class LesionHead(ImageDetector):
         return choose_rule(values, data.labels[use], threshold, self.config.seed)
 
     def read(self, x: Tensor) -> dict[str, Tensor]:
-        """Computes `maps` (B, S/2, S/2) of x (B, 3, S, S), and `classes` (B, k+1), `distances` (B, k+1), `margin` (B,).
+        """Computes the heat maps and further outputs by name for images x in [0, 1], `(B, 3, S, S)`.
 
-        `classes` are the probabilities of A_0 to A_k, `distances` those from the class centres, `margin` the distance
-        from c_0 minus the distance from the nearest other centre.
+        The outputs are `maps`, `(B, S/2, S/2)`; `classes`, `(B, k + 1)`, the probabilities of A_0 to A_k; `distances`,
+        `(B, k + 1)`, from the class centres; and `margin`, `(B,)`, the distance from c_0 minus the distance from the
+        nearest other centre.
         """
         with autocast(self.device, self.config.autocast):
             logits, classes, features = self.net(x)
@@ -139,7 +140,7 @@ class LesionHead(ImageDetector):
         return {"maps": logits.float(), "classes": classes.float().softmax(1), "distances": distances, "margin": margin}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Computes the score (B,) by the rule chosen in the fit."""
+        """Computes the scores, `(B,)`, by the rule that the fit chose."""
         score: Tensor = self.rule(summaries(self.rule.terms, values, roi, self.rule.threshold))
         return score
 
@@ -162,31 +163,31 @@ def _network(encoder: Encoder, config: LesionHeadConfig) -> LesionNet:
 
 
 def fitted_on(encoder: Encoder, images: np.ndarray, roi: np.ndarray | None) -> str:
-    """Returns the fingerprint of encoder, images and regions of interest, on which a fit depends.
+    """Returns the fingerprint of encoder, images and regions of interest, on which the result of a fit depends.
 
-    Centres are included only if pre-training saved them; otherwise they follow from encoder and images.
+    Centres are included only if pre-training saved them. Otherwise they follow from encoder and images.
     """
     centres = getattr(encoder, "centres", None)
     return fingerprint(images, roi, encoder.state_dict(), None if centres is None else {"centres": centres})
 
 
-TOP = {"top 0.5%": 0.005, "top 2.0%": 0.02, "top 5.0%": 0.05}  # shares of an image's cells
+TOP = {"top 0.5%": 0.005, "top 2.0%": 0.02, "top 5.0%": 0.05}  # fractions of an image's cells
 NOT_FROM_MAP = ("class", "centres")  # summaries that do not come from the map
 SUMMARIES = (*TOP, "area", "largest component", *NOT_FROM_MAP)
-_CLEARLY = 0.05  # difference in AUROC
-_FEW = 5  # images of one label
+_CLEARLY = 0.05  # gain in AUROC that a rule other than a summary of the map needs
+_FEW = 5  # minimum number of images of each label
 
 
 def summaries(
     names: tuple[str, ...], values: dict[str, Tensor], roi: Tensor | None, threshold: float
 ) -> dict[str, Tensor]:
-    """Computes some of the SUMMARIES of B images, each (B,); larger values are more abnormal.
+    """Computes summaries of B images by name, each `(B,)`. Larger values are more abnormal.
 
     Args:
-        names: The summaries to compute.
-        values: The result of `LesionHead.read`.
-        roi: (B, S, S), 1 inside the region of interest, or None.
-        threshold: Logit above which a cell counts as lesion.
+        names: Summaries to compute, names in SUMMARIES.
+        values: Outputs of `LesionHead.read`.
+        roi: Regions of interest, `(B, S, S)`, 1 inside, or None.
+        threshold: Logit above which a cell counts as part of a lesion.
     """
     inside = masked_maps(values["maps"], roi)
     return {name: _summary(name, inside, values, threshold) for name in names}
@@ -207,7 +208,7 @@ def _summary(name: str, inside: Tensor, values: dict[str, Tensor], threshold: fl
 
 
 def largest_component(above: Tensor) -> Tensor:
-    """Counts the cells of the largest 8-connected component: bool (B, h, w) -> float (B,), 0 if there is none."""
+    """Counts the cells of the largest 8-connected component of masks, `bool (B, h, w)`, as `float (B,)`."""
     if torch.compiler.is_exporting():
         return unrolled_component(above)
     figures = (cv2.connectedComponentsWithStats(a, connectivity=8)[2] for a in above.byte().numpy())
@@ -215,16 +216,16 @@ def largest_component(above: Tensor) -> Tensor:
 
 
 def unrolled_component(above: Tensor) -> Tensor:
-    """Computes `largest_component` by operations of ONNX.
+    """Computes `largest_component` with operations that ONNX supports.
 
-    Each cell is labelled with the number of a root cell, at first its own. A round raises a root's label to the highest
-    label next to its cells, then follows the roots twice (Zhang, Azad, Hu 2020). A component of n cells has one label
-    after about log2(n) rounds. The rounds are unrolled, because not every runtime supports loops.
+    Each cell is labelled with the number of a root cell, at first its own number. A round raises a root's label to the
+    highest label next to its cells, then follows the roots twice (Zhang, Azad, Hu 2020). After about log2(n) rounds,
+    all n cells of a component have the same label. The rounds are unrolled, because not every runtime supports loops.
     """
     height, width = above.shape[1], above.shape[2]
     cells = height * width
-    number = torch.arange(1, cells + 1).view(1, height, width) * above.long()  # 0: none
-    label = F.pad(number.flatten(1), (1, 0))  # (B, 1 + cells), by number
+    number = torch.arange(1, cells + 1).view(1, height, width) * above.long()  # 0 outside components
+    label = F.pad(number.flatten(1), (1, 0))  # (B, 1 + cells), indexed by number
     for _ in range(math.ceil(math.log2(cells)) + 2):
         plane = label[:, 1:].reshape(-1, 1, height, width).float()
         highest = F.max_pool2d(plane, 3, 1, 1).flatten(1).long() * above.flatten(1).long()
@@ -238,22 +239,22 @@ def unrolled_component(above: Tensor) -> Tensor:
 
 
 def choose_rule(values: dict[str, np.ndarray], labels: np.ndarray, threshold: float, seed: int = 0) -> ScoreRule:
-    """Chooses the rule by which images are scored: the summary of the map with the best AUROC on validation data.
+    """Chooses the rule by which images are scored, usually the summary of the map with the best AUROC.
 
-    The summary of the class head or of the centres, or a logistic combination of all, is chosen only if its AUROC is
-    higher by more than `_CLEARLY`: readers can check a score from the map by the map, and with some dozens of images
-    the AUROC's error is about 0.03. The combination is evaluated by cross-validation. With fewer than `_FEW` images of
-    either label the default rule is used.
+    A summary of the class head or of the centres, or a logistic combination of all summaries, is chosen only if its
+    AUROC is higher by more than `_CLEARLY`, for two reasons: readers can check a score by the map it is computed from,
+    and with some dozens of images the error of the AUROC is about 0.03. The combination is evaluated by
+    cross-validation. With fewer than `_FEW` images of either label, the default rule is used.
 
     Args:
-        values: Summaries (N,) of validation images, by name.
-        labels: (N,), 1 if a pasted lesion is visible, else 0.
-        threshold: Logit above which a cell counts as lesion.
+        values: Summaries of validation images by name, each `(N,)`.
+        labels: Label of each image, `(N,)`, 1 if a pasted lesion is visible and 0 otherwise.
+        threshold: Logit above which a cell counts as part of a lesion.
         seed: Seed of the folds.
     """
     if np.bincount(labels, minlength=2).min() < _FEW:
         return ScoreRule(threshold=threshold)
-    from sklearn.metrics import roc_auc_score  # here, as below: scikit-learn takes seconds to load
+    from sklearn.metrics import roc_auc_score  # imported here and below because scikit-learn takes seconds to load
     from sklearn.model_selection import StratifiedKFold
 
     auroc = {name: float(roc_auc_score(labels, v)) for name, v in values.items()}
@@ -275,7 +276,7 @@ def choose_rule(values: dict[str, np.ndarray], labels: np.ndarray, threshold: fl
 
 
 def _logistic(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
-    """Returns weights (D,) and bias for raw values x (N, D); the fit standardises them."""
+    """Returns weights, `(D,)`, and bias for raw values x, `(N, D)`, from a fit on standardised values."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
@@ -287,19 +288,15 @@ def _logistic(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
 
 @dataclass(frozen=True)
 class ScoreRule(Config):
-    """The rule by which images are scored: a weighted sum of summaries, chosen in the fit.
-
-    name: the rule's name. terms, weights, bias: score = sum of weights x summaries + bias. threshold: logit above which
-    a cell counts as lesion. auroc: AUROC of every candidate rule on validation data.
-    """
+    """Rule by which images are scored, a weighted sum of summaries plus a bias, chosen in the fit."""
 
     name: str = "top 2.0%"
-    terms: tuple[str, ...] = ("top 2.0%",)
-    weights: tuple[float, ...] = (1.0,)
+    terms: tuple[str, ...] = ("top 2.0%",)  # names of the summaries
+    weights: tuple[float, ...] = (1.0,)  # weights of the summaries
     bias: float = 0.0
-    threshold: float = 0.0
-    auroc: dict[str, Any] = field(default_factory=dict)
+    threshold: float = 0.0  # logit above which a cell counts as part of a lesion
+    auroc: dict[str, Any] = field(default_factory=dict)  # AUROC of every candidate rule on validation data
 
     def __call__(self, summaries: dict[str, Any]) -> Any:
-        """Computes scores (N,) from summaries (N,), tensors or arrays."""
+        """Computes scores, `(N,)`, from summaries by name, each a tensor or array of the shape `(N,)`."""
         return sum(w * summaries[t] for t, w in zip(self.terms, self.weights, strict=True)) + self.bias

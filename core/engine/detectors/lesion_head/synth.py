@@ -1,4 +1,4 @@
-"""Training and validation data of the lesion head: normal images with fake lesions, and their masks."""
+"""Training and validation data of the lesion head: normal images with synthetic lesions, and masks of the lesions."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from core.engine.tensors import constant, normal, on_device, to_batch, to_pixels
 from core.engine.training.base import JUDGES as JUDGES_DRAWS
 from core.engine.training.base import VALIDATION, generator
 
-_BODY = 0.3  # opacity above which a pixel is part of the mask, which excludes the soft rim and the shadow
+_BODY = 0.3  # opacity above which a pixel is part of the mask, without the soft rim and the shadow
 
 
 @dataclass
 class Pair:
-    """Images float32 (B, 3, S, S) in [0, 1] with fake lesions, masks bool (B, S, S), counts long (B,): n of A_n."""
+    """Images with synthetic lesions."""
 
-    images: Tensor
-    masks: Tensor
-    counts: Tensor
+    images: Tensor  # float32 (B, 3, S, S), in [0, 1]
+    masks: Tensor  # bool (B, S, S)
+    counts: Tensor  # long (B,), number n of lesions, as in A_n
 
 
 class Pairs:
-    """Pastes fake lesions of `families` into normal images, at most `k` each, with randomness from a generator."""
+    """Function that pastes synthetic lesions of `families` into normal images, at most `k` into each image."""
 
     def __init__(self, families: tuple[str, ...], k: int) -> None:
         self.members = [family(name) for name in families]
@@ -46,14 +46,15 @@ class Pairs:
         counts: Tensor | None = None,
         ease: float = 0.0,
     ) -> Pair:
-        """Pastes lesions of one family into each image; the families share a batch evenly.
+        """Pastes lesions of one family into each image. The families share a batch evenly.
 
         Args:
-            x: (B, 3, S, S), normal images.
-            roi: (B, S, S), regions of interest, preferably on the CPU, or None.
-            generator: Source of randomness.
-            counts: (B,), numbers of lesions; by default uniform from 0 to k.
-            ease: 0 to 1; with 1 the masks contain only lesions that change the image clearly, with 0 all visible ones.
+            x: Normal images in [0, 1], `(B, 3, S, S)`.
+            roi: Regions of interest, `(B, S, S)`, preferably on the CPU, or None.
+            generator: Generator of the random numbers.
+            counts: Number of lesions in each image, `(B,)`, or None to draw numbers uniformly from 0 to k.
+            ease: With 1, masks contain only lesions that clearly change the image; with 0, masks contain all visible
+                lesions.
         """
         batch = len(x)
         if counts is None:
@@ -73,9 +74,14 @@ class Pairs:
 
 
 def visible(before: Tensor, after: Tensor, threshold: float) -> Tensor:
-    """Returns the pixels around which images (B, 3, S, S) changed by more than `threshold` on average: (B, S, S).
+    """Returns a mask, `bool (B, S, S)`, of the pixels around which images changed visibly.
 
-    A patch that looks like the pixels it covers is not a lesion, and learning it would only add noise.
+    A patch that looks like the pixels it covers is not a lesion, and training on such patches would only add noise.
+
+    Args:
+        before: Images before the change, `(B, 3, S, S)`.
+        after: Images after the change, `(B, 3, S, S)`.
+        threshold: Mean absolute difference around a pixel above which the change counts as visible.
     """
     change = (after - before).abs().mean(1, keepdim=True)
     reach = max(3, before.shape[-1] // 12 | 1)
@@ -91,13 +97,14 @@ def jitter_view(
     stay grey, because colour could otherwise reveal lesions.
 
     Args:
-        x: (B, 3, S, S), images with fake lesions.
-        masks: bool (B, S, S); they follow the geometry.
-        generator: Source of randomness.
-        blur: Largest weight of the blur. grain: largest standard deviation of the noise.
+        x: Images with synthetic lesions, `(B, 3, S, S)`.
+        masks: Masks of the lesions, `bool (B, S, S)`, to which the same changes of geometry are applied.
+        generator: Generator of the random numbers.
+        blur: Maximum weight of the blur.
+        grain: Maximum standard deviation of the noise.
 
     Returns:
-        The views (B, 3, S, S) and their masks, bool (B, S, S).
+        The views, `(B, 3, S, S)`, and their masks, `bool (B, S, S)`.
     """
     batch, device = len(x), x.device
 
@@ -122,49 +129,42 @@ def jitter_view(
     view = view * (1 + 0.15 * light) * (1 + 0.06 * tint)
     mean = view.mean((2, 3), keepdim=True)
     view = mean + (view - mean) * (1 + 0.15 * contrast)
-    # Pasted pixels are resampled and so a little smoother than their surroundings. Blur and noise over the whole image
-    # hide this trace, by which a network would find pastes instead of lesions.
+    # Pasted pixels are resampled and therefore a little smoother than their surroundings. Blur and noise in the whole
+    # image hide this trace, by which a network would find pasted pixels instead of lesions.
     view = view.lerp(_smoothed(view), weight)
     view = (view + strength * noise).clamp(0, 1)
     return view, mask
 
 
 def _smoothed(x: Tensor) -> Tensor:
-    """Applies a 5 x 5 binomial blur to x (B, C, S, S), with mirrored edges."""
     line = constant((1.0, 4.0, 6.0, 4.0, 1.0), x.device, x.dtype) / 16
     channels = x.shape[1]
     kernel = (line[:, None] * line[None]).expand(channels, 1, 5, 5)
     return F.conv2d(F.pad(x, (2, 2, 2, 2), mode="reflect"), kernel, groups=channels)
 
 
-# Synthetic validation data: held-out normal images and lesions of held-out families. Scores are chosen on them instead
-# of on test images.
-
-
-AT_MOST = 512  # normal images: the error of their AUROC is 0.02, and they fit in memory together
+AT_MOST = 512  # maximum number of normal images, which fit in memory and have an AUROC error of 0.02
 
 
 @dataclass
 class SyntheticValidation:
-    """Normal images, and the same images with fake lesions.
+    """Synthetic validation data: held-out normal images, and the same images with lesions of held-out families.
 
-    images: uint8 (M, S, S, 3); the first `normals` are the originals. masks: bool (M, S, S). roi: uint8 (M, S, S) or
-    None. labels: (M,), 1 if a lesion is visible. use: bool (M,), False if lesions were pasted but none is visible,
-    as the image is then neither normal nor abnormal.
+    Scores are chosen on these images instead of test images.
     """
 
-    images: np.ndarray
-    masks: np.ndarray
-    roi: np.ndarray | None
-    labels: np.ndarray
-    use: np.ndarray
+    images: np.ndarray  # uint8 (M, S, S, 3); the first `normals` images are without lesions
+    masks: np.ndarray  # bool (M, S, S)
+    roi: np.ndarray | None  # uint8 (M, S, S)
+    labels: np.ndarray  # (M,), 1 if a lesion is visible
+    use: np.ndarray  # bool (M,), False if no pasted lesion is visible, so that the image is neither normal nor abnormal
     normals: int
 
     @classmethod
     def draw(cls, images: np.ndarray, roi: np.ndarray | None, config: LesionHeadConfig) -> SyntheticValidation:
-        """Creates k + 1 versions of normal images uint8 (N, S, S, 3): with 0 to k lesions of the families `held_out`.
+        """Creates k + 1 versions of normal images, `uint8 (N, S, S, 3)`, with 0 to k lesions of held-out families.
 
-        If there are more than AT_MOST images, a random sample of that size is used.
+        If there are more than AT_MOST images, a random sample of this size is used.
         """
         if len(images) > AT_MOST:
             rows = np.sort(np.random.default_rng(config.seed).permutation(len(images))[:AT_MOST])
@@ -184,7 +184,7 @@ class SyntheticValidation:
         return cls(np.concatenate(versions), np.concatenate(masks), regions, labels, use, len(images))
 
 
-# Different kinds of lesions that no preset of the lesion head is trained on.
+# Kinds of lesions on which no preset of the lesion head is trained.
 JUDGES = ("medmix:lens", "medmix:mottle", "medmix:seam", "medmix:grain", "medmix:foreign", "medmix:stain")
 
 
@@ -197,17 +197,17 @@ def judge(
     lesions: int = 2,
     seed: int = 0,
 ) -> dict[str, dict[str, float]]:
-    """Computes a fitted detector's `auroc` of images and `pixel_auroc` for fake lesions, by family.
+    """Computes the image AUROC, `auroc`, and the pixel AUROC, `pixel_auroc`, of a detector for each family of lesions.
 
     Args:
-        detector: Any detector; if it was trained on synthetic lesions, `judges` must not contain its families.
-        images: uint8 (N, S, S, 3), held-out normal images, used unchanged and with lesions.
-        roi: uint8 (N, S, S), their regions of interest, or None.
-        judges: Families of lesions to paste; a family without any visible lesion is missing in the result.
+        detector: Fitted detector. If it was trained on synthetic lesions, `judges` must not contain their families.
+        images: Held-out normal images, `uint8 (N, S, S, 3)`, which are used without and with lesions.
+        roi: Regions of interest, `uint8 (N, S, S)`, 1 inside, or None.
+        judges: Families of the lesions to paste. The result has no entry for a family without any visible lesion.
         lesions: Number of lesions per image.
         seed: Seed of the lesions.
     """
-    from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
+    from sklearn.metrics import roc_auc_score  # imported here because scikit-learn takes seconds to load
 
     size = images.shape[1]
     inside = None if roi is None else torch.from_numpy(np.array(roi))

@@ -1,4 +1,4 @@
-"""The training of the lesion head, with a frozen, a fine-tuned or a jointly trained encoder."""
+"""Training of the lesion head, with a frozen, a fine-tuned or a jointly trained encoder."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ from core.engine.training.schedule import set_rate, warm_cosine
 
 
 def lesion_loss(logits: Tensor, masks: Tensor, config: LesionHeadConfig) -> Tensor:
-    """Computes binary cross-entropy plus `w_dice` times one minus soft Dice.
+    """Computes binary cross-entropy plus `w_dice` times (1 - soft Dice).
 
-    logits: float32 (B, h, w). masks: bool (B, S, S); the target of a cell is the share of it inside the mask.
+    Args:
+        logits: Lesion logits, `float32 (B, h, w)`.
+        masks: Lesion masks, `bool (B, S, S)`. The target of a cell is the fraction of the cell inside the mask.
+        config: Options of the lesion head.
     """
     target = F.interpolate(masks[:, None].float(), logits.shape[-2:], mode="area")[:, 0]
     p = logits.sigmoid()
@@ -34,7 +37,7 @@ def lesion_loss(logits: Tensor, masks: Tensor, config: LesionHeadConfig) -> Tens
 
 
 class LesionTraining(Training):
-    """The training's state: network, averaged network and optimiser."""
+    """State of a training run: network, averaged network and optimiser."""
 
     title = "the lesion head"
 
@@ -46,14 +49,14 @@ class LesionTraining(Training):
         config: LesionHeadConfig,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Prepares a training.
+        """Prepares a training run.
 
         Args:
-            net: The network, which is trained in place.
-            images: uint8 (N, S, S, 3), normal.
-            roi: uint8 (N, S, S), their regions of interest, or None.
+            net: Network, which is trained in place.
+            images: Normal images, `uint8 (N, S, S, 3)`.
+            roi: Regions of interest, `uint8 (N, S, S)`, 1 inside, or None.
             config: Options of the lesion head.
-            device: Where the training runs.
+            device: Device on which the network is trained.
         """
         self.images, self.roi, self.config, self.device = images, roi, config, torch.device(device)
         self.steps, self.remedy = config.steps, f"a learning rate below {config.lr:g}"
@@ -68,7 +71,7 @@ class LesionTraining(Training):
         self.pairs = Pairs(config.families, config.k)
 
     def losses(self, x: Tensor, roi: Tensor | None, draws: torch.Generator) -> dict[str, Tensor]:
-        """Computes the weighted loss terms by name for normal images x (B, 3, S, S). roi: (B, S, S), on the CPU."""
+        """Computes the weighted loss terms by name for normal images x, `(B, 3, S, S)`. `roi` must be on the CPU."""
         c = self.config
         ease = max(0.0, 1 - self.step / max(1.0, c.ramp * c.steps)) if c.ramp else 0.0
         pair = self.pairs(x, roi, draws, ease=ease)
@@ -88,14 +91,14 @@ class LesionTraining(Training):
             "l_aug": c.w_class * F.cross_entropy(classes, counts),
         }
         if c.mode == "joint":
-            # The two views of one mixed image are each other's positive (Eq. 5).
+            # The two views of an image with pasted lesions are each other's positive (Eq. 5).
             partners = torch.arange(len(counts), device=self.device).roll(len(counts) // 2)
             terms["l_ctr"] = c.w_ctr * centring_loss(features, counts, self.net.centres)
             terms["l_con"] = c.w_con * pmsacl_loss(features, counts, partners, self.net.centres, c.tau, c.alpha)
         return terms
 
     def advance(self) -> dict[str, Any]:
-        """Takes one optimiser step on a random batch; returns learning rate, loss and loss terms by name."""
+        """Takes one optimiser step on a random batch, and returns learning rate, loss and loss terms by name."""
         c, draws = self.config, generator(self.config.seed, STEP, self.step)
         rate = c.lr * warm_cosine(self.step, self.steps, c.warmup)
         rows = torch.randint(0, len(self.images), (min(c.batch, len(self.images)),), generator=draws).numpy()
@@ -113,24 +116,21 @@ class LesionTraining(Training):
         self.optimiser.step()
         self.step += 1
         self.average.update_parameters(self.net)
-        values = torch.stack([loss, *terms.values()]).tolist()  # one transfer a step
+        values = torch.stack([loss, *terms.values()]).tolist()  # a single transfer per step
         return {"lr": rate, **dict(zip(("loss", *terms), values, strict=True))}
 
 
 def train(
-    net: LesionNet,
-    images: np.ndarray,
-    config: LesionHeadConfig,
-    context: FitContext = FitContext(),
-    source: str = "",
+    net: LesionNet, images: np.ndarray, config: LesionHeadConfig, context: FitContext = FitContext(), source: str = ""
 ) -> LesionNet:
-    """Trains the network on normal images uint8 (N, S, S, 3) and returns the averaged network, in eval mode.
+    """Trains the network on normal images and returns the averaged network, in eval mode.
 
     Args:
-        net: The network.
-        images: Normal images.
+        net: Network, which is trained in place.
+        images: Normal images, `uint8 (N, S, S, 3)`.
         config: Options of the lesion head.
-        context: Its folder holds the training's state; a later call with the same configuration and source resumes it.
+        context: Inputs of the fit. Its folder holds the state of the training run, which a later call with the same
+            configuration and source resumes.
         source: Fingerprint of encoder and images.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A bounded memory of normal patches: collected image by image, reduced to a coreset, and searched exactly."""
+"""Memory of a limited number of normal patches, collected by image, reduced to a coreset, and searched exactly."""
 
 from __future__ import annotations
 
@@ -14,20 +14,16 @@ from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import roi_at
 from core.engine.tensors import products
 
-CHUNK = 512  # queries compared at a time: 512 x 8000 distances are 16 MB, which glibc does not return to the system
+CHUNK = 512  # number of queries compared at a time: 512 x 8000 distances take 16 MB
 
 
 class Memory(nn.Module):
-    """A memory of M normal patches.
+    """Memory of M patches of normal images."""
 
-    features: float32 (M, D). rows: (M,), the training image of each. cells: (M,), its flat position in that image.
-    neighbours: (M, b), the indices of the b patches nearest to each patch, itself first.
-    """
-
-    features: Tensor
-    rows: Tensor
-    cells: Tensor
-    neighbours: Tensor
+    features: Tensor  # float32 (M, D)
+    rows: Tensor  # (M,), index of the image of the fit that contains the patch
+    cells: Tensor  # (M,), flat index of the patch's position in that image
+    neighbours: Tensor  # (M, b), indices of the b patches nearest to each patch, beginning with the patch itself
     centre: Tensor
     centred: Tensor
     half_norms: Tensor
@@ -36,13 +32,14 @@ class Memory(nn.Module):
         super().__init__()
         for name, value in {"features": features, "rows": rows, "cells": cells, "neighbours": neighbours}.items():
             self.register_buffer(name, value)
-        centre = features.mean(0)  # products of centred features are more precise
+        centre = features.mean(0)  # because products of centred features are more precise
         self.register_buffer("centre", centre, persistent=False)
         self.register_buffer("centred", features - centre, persistent=False)
         self.register_buffer("half_norms", self.centred.square().sum(1) / 2, persistent=False)
 
     @classmethod
     def of(cls, features: Tensor, rows: Tensor, cells: Tensor, neighbours: int) -> Memory:
+        """Creates a memory and finds the given number of `neighbours` of each patch."""
         memory = cls(features, rows, cells, torch.zeros(len(features), 0, dtype=torch.long, device=features.device))
         count = min(neighbours, len(features))
         if count:
@@ -50,24 +47,21 @@ class Memory(nn.Module):
         return memory
 
     def search(self, queries: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
-        """Finds the patches nearest to queries (Q, D): distances (Q, count), nearest first, and indices (Q, count).
+        """Returns distances and indices, each `(Q, count)`, of the patches nearest to queries, `(Q, D)`, nearest first.
 
-        All pairs are compared by matrix products. The distances are then computed from differences, so that
-        equal patches have a distance of exactly 0.
+        All pairs are compared by matrix products. The distances are then computed from differences, so that equal
+        patches have a distance of exactly 0.
         """
         index = torch.cat([closeness.topk(count, 1).indices for closeness in self._closeness(queries - self.centre)])
         distances, order = self.distances(queries, index).sort(1)
         return distances, index.gather(1, order)
 
     def weighted(self, queries: Tensor, power: int = 1) -> tuple[Tensor, Tensor]:
-        """Finds the distance of queries (Q, D) from their nearest patches, (Q,), and PatchCore's weights of it, (Q,).
+        """Returns the distances of queries from their nearest patches, and the weights of these distances in PatchCore.
 
-        A weight (Roth et al. 2022, Eq. 7) is 1 - exp(d*) / sum of exp(d): d* is the distance to the nearest patch, d to
-        each of its neighbours. All pairs were compared anyway, so d is computed from the products, to about 1e-5.
-
-        Args:
-            queries: (Q, D).
-            power: The exponent of distances in the weight; with 2, d and d* are squared distances.
+        A weight is 1 - exp(d*) / sum of exp(d) (Roth et al. 2022, Eq. 7), where d* is the distance to the nearest patch
+        and d the distance to each neighbour of that patch. d is computed from products, with a precision of about 1e-5.
+        Queries have the shape `(Q, D)`, and `power` is the exponent of d and d* in the weight.
         """
         centred = queries - self.centre
         indices, products_around = [], []
@@ -81,24 +75,25 @@ class Memory(nn.Module):
         return distances, 1 - (distances.pow(power) - squares.pow(power / 2).logsumexp(1)).exp()
 
     def _closeness(self, centred: Tensor) -> Iterator[Tensor]:
-        """Yields q m - |m|^2 / 2 for pairs of some queries q, from which the centre was subtracted, and all patches m.
+        """Yields q m - |m|^2 / 2 for all patches m and some of the queries q, from which the centre was subtracted.
 
-        It is larger the nearer they are: |q - m|^2 = |q|^2 - 2 (q m - |m|^2 / 2).
+        The value grows as the distance shrinks, because |q - m|^2 = |q|^2 - 2 (q m - |m|^2 / 2).
         """
         for chunk in [centred] if torch.compiler.is_exporting() else centred.split(CHUNK):
             yield products(chunk, self.centred, self.half_norms.neg())
 
     def distances(self, queries: Tensor, index: Tensor) -> Tensor:
-        """Computes the Euclidean distances (Q, c) of queries (Q, D) from the patches with indices (Q, c)."""
+        """Computes Euclidean distances of queries, `(Q, D)`, from the patches with the indices `index`, `(Q, c)`."""
         columns = [(queries - self.features[column]).square().sum(1) for column in index.T]
         return torch.stack(columns, 1).sqrt_() if columns else queries.new_zeros(len(queries), 0)
 
 
 class Pool:
-    """At most `limit` patches, sampled from all images, from which a memory is selected.
+    """Random sample of at most `limit` patches of all images, from which the patches of a memory are selected.
 
-    The same number of cells is sampled from each image, with a seed that depends on the image alone, so that batching
-    has no effect. If there are more images than `limit`, one cell is sampled from some of them and none from the rest.
+    The same number of patches is sampled from each image, with a seed that depends only on the image, so that batching
+    has no effect. If there are more images than `limit`, one patch is sampled from some images and none from the
+    others.
     """
 
     def __init__(self, limit: int, images: int, seed: int) -> None:
@@ -110,7 +105,10 @@ class Pool:
         self._arrays: tuple[Tensor, Tensor, Tensor] | None = None
 
     def add(self, features: Tensor, row: int, inside: np.ndarray | None) -> None:
-        """Samples patches of image `row` from features (P, D). inside: bool (P,), cells to use; all if none is True."""
+        """Samples patches of image number `row` from the features at all its positions, `(P, D)`.
+
+        Only positions `inside`, `bool (P,)`, are used, or all positions if there is no such position.
+        """
         cells = np.arange(len(features)) if inside is None or not inside.any() else np.flatnonzero(inside)
         sample = np.random.default_rng([self.seed, row]).permutation(cells)[: self.quota[row]]
         index = torch.from_numpy(np.sort(sample)).to(features.device)
@@ -120,10 +118,9 @@ class Pool:
         self.count = slots.stop
 
     def _allocated(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Allocates the whole pool at once.
+        """Allocates the entire pool at once.
 
-        Thousands of small tensors between the large ones of the encoder's passes would fragment the memory, by 500 kB
-        per image (measured).
+        Thousands of small tensors between the encoder's large ones would fragment the memory, by 500 kB per image.
         """
         if self._arrays is None:
             count = int(self.quota.sum())
@@ -132,31 +129,28 @@ class Pool:
         return self._arrays
 
     def all(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the pool: features (N, D), rows (N,), cells (N,). Raises ValueError if no image was added."""
+        """Returns features, `(N, D)`, image indices and positions, `(N,)`. Raises ValueError if no image was added."""
         if self._arrays is None:
-            raise ValueError("no patch was drawn")
+            raise ValueError("the pool has no patches: add an image first")
         features, rows, cells = (array[: self.count] for array in self._arrays)
         return features, rows, cells
 
 
-# The choice of a memory's patches: greedy k-centre, as in PatchCore (Roth et al. 2022, Algorithm 1), many at a time.
-
-
-CANDIDATES = 256
+CANDIDATES = 256  # number of patches among which a round of `greedy_coreset` selects
 
 
 def greedy_coreset(features: Tensor, count: int, generator: torch.Generator, width: int = 128) -> Tensor:
-    """Selects a coreset: indices (count,) of patches, each the farthest from those selected before it.
+    """Selects a coreset, in which each patch is the farthest from the patches selected before (greedy k-centre).
 
-    The first patch is random. The result is the same as if patches were selected one by one, but the work is done in
-    rounds. A round selects among the CANDIDATES farthest patches and updates only their distances, until another patch
-    could be farther than all of them; then all distances are updated in one product.
+    This is Algorithm 1 of PatchCore (Roth et al. 2022), computed in rounds. A round selects among the CANDIDATES
+    farthest patches and updates only their distances, until another patch could be farther than all of them. Then all
+    distances are updated in one product. The first patch is random.
 
     Args:
-        features: float32 (N, D).
-        count: Size of the coreset; if N is not larger, all patches are returned in order.
-        generator: Source of randomness.
-        width: Features with more values are first projected to this many at random (Johnson and Lindenstrauss).
+        features: Features of N patches, `float32 (N, D)`.
+        count: Number of patches to select. If N is not larger, the indices of all patches are returned in order.
+        generator: Generator of the random numbers.
+        width: Maximum number of features. More features are first projected at random (Johnson and Lindenstrauss).
     """
     n = len(features)
     if count >= n:
@@ -165,21 +159,21 @@ def greedy_coreset(features: Tensor, count: int, generator: torch.Generator, wid
     norms = x.square().sum(1)
     first = int(torch.randint(n, (1,), generator=generator))
     chosen = [first]
-    distances = _squared(x, norms, x[first : first + 1], norms[first : first + 1])[:, 0]  # (N,), to the nearest chosen
+    distances = _squared(x, norms, x[first : first + 1], norms[first : first + 1])[:, 0]  # from the nearest chosen one
     distances[first] = -1
     while len(chosen) < count:
         farthest, index = distances.topk(min(CANDIDATES, n))
         candidates = x[index]
         between = _squared(candidates, norms[index], candidates, norms[index]).cpu().numpy()
-        left, floor = farthest.cpu().numpy().copy(), float(farthest[-1])  # NumPy's steps take a tenth of torch's
+        remaining, floor = farthest.cpu().numpy().copy(), float(farthest[-1])  # NumPy takes a tenth of torch's time
         picked: list[int] = []
         while len(chosen) + len(picked) < count:
-            best = int(left.argmax())
-            if picked and left[best] < floor:
+            best = int(remaining.argmax())
+            if picked and remaining[best] < floor:
                 break
             picked.append(best)
-            np.minimum(left, between[best], out=left)
-            left[best] = -1
+            np.minimum(remaining, between[best], out=remaining)
+            remaining[best] = -1
         selected = index[picked]
         distances = torch.minimum(distances, _squared(x, norms, x[selected], norms[selected]).amin(1))
         distances[selected] = -1
@@ -188,9 +182,8 @@ def greedy_coreset(features: Tensor, count: int, generator: torch.Generator, wid
 
 
 def _largest(rows: Tensor) -> Tensor:
-    """Returns the index (N,) of the largest value of each row (N, M); on a CPU NumPy takes a fifth of torch's time."""
     if rows.device.type == "cuda" or torch.compiler.is_exporting():
-        return rows.argmax(1)
+        return rows.argmax(1)  # on a CPU, NumPy takes a fifth of torch's time
     return torch.from_numpy(rows.numpy().argmax(1))
 
 
@@ -203,18 +196,14 @@ def _projected(features: Tensor, width: int, generator: torch.Generator) -> Tens
 
 
 def _squared(a: Tensor, a_norms: Tensor, b: Tensor, b_norms: Tensor) -> Tensor:
-    """Computes squared distances (N, M) of a (N, D) from b (M, D), given their squared norms (N,) and (M,)."""
     return products(a, -2 * b, b_norms).add_(a_norms[:, None]).clamp_(min=0)
 
 
-# Patches from an encoder's maps, and a memory from the patches of normal images.
-
-
 def patches_of(maps: dict[int, Tensor], strides: tuple[int, ...]) -> Tensor:
-    """Computes patches (B, h, w, D + 2) from maps (B, C, h, w) by stride: features, then the position.
+    """Computes the features and the position of each patch, `(B, h, w, D + 2)`, from maps, `(B, C, h, w)`, by stride.
 
     Each map is averaged over 3 x 3 cells (without padding at the edge) and interpolated to the grid of the finest
-    stride. The position is the centre (y, x) of the cell, from 0 to 1.
+    stride. The position is the centre (y, x) of the cell, with values from 0 to 1.
     """
     shape = maps[strides[0]].shape[2:]
     planes = []
@@ -230,11 +219,11 @@ def patches_of(maps: dict[int, Tensor], strides: tuple[int, ...]) -> Tensor:
 
 
 def scales_of(pool: Tensor, widths: list[int], balance: bool, position: float) -> Tensor:
-    """Computes the factors (D + 2,) that patches are multiplied by before distances are computed.
+    """Computes the factors, `(D + 2,)`, by which patches are multiplied before distances are computed.
 
     Args:
-        pool: Patches (N, D + 2).
-        widths: The number of features of each map.
+        pool: Features and positions of N patches, `(N, D + 2)`.
+        widths: Number of features of each map.
         balance: Whether the features of each map are scaled to a total variance of 1.
         position: Weight of the position, relative to the standard deviation of the features.
     """
@@ -246,15 +235,17 @@ def scales_of(pool: Tensor, widths: list[int], balance: bool, position: float) -
 
 
 def scaled(patches: Tensor, scales: Tensor) -> Tensor:
-    """Scales patches (..., D + 2) by factors (D + 2,) or a matrix (D + 2, K), so that distances can be computed."""
+    """Multiplies patches, `(..., D + 2)`, by factors, `(D + 2,)`, or by a matrix, `(D + 2, K)`."""
     return patches * scales if scales.ndim == 1 else patches @ scales
 
 
 def whitening(covariance: Tensor, variance: float, shrinkage: float) -> Tensor:
-    """Computes a whitening matrix (D, K) of a covariance (D, D), as MH-PatchCore does (Ferrari et al. 2026).
+    """Computes a whitening matrix, `(D, K)`, as in Mahalanobis PatchCore (Ferrari et al. 2026).
 
-    K is the smallest number of principal components that explain the share `variance` of the variance. The covariance
-    is shrunk by `shrinkage` towards a multiple of the identity; each component is divided by its standard deviation.
+    Args:
+        covariance: Covariance of the features, `(D, D)`.
+        variance: Fraction of the variance that the K leading principal components explain; K is as small as possible.
+        shrinkage: Weight of the mean variance, towards which the variances of the components are shrunk.
     """
     values, vectors = (x.flip(-1) for x in torch.linalg.eigh(covariance))
     values = values.clamp(min=0)
@@ -265,10 +256,7 @@ def whitening(covariance: Tensor, variance: float, shrinkage: float) -> Tensor:
 
 
 class NearestFitting:
-    """A fit of a memory in progress: patches are sampled from each image as its maps arrive.
-
-    The mean and covariance for whitening are computed from all patches in the same pass.
-    """
+    """Fit of a memory in progress. Patches are sampled from each image; all patches count for the whitening."""
 
     def __init__(self, kind: Any, encoder: Encoder, config: Any, count: int, size: int, roi: np.ndarray | None) -> None:
         self.kind, self.encoder, self.config, self.size, self.roi = kind, encoder, config, size, roi
@@ -288,7 +276,6 @@ class NearestFitting:
                 self.count, self.sum, self.products = self.count + len(x), x.sum(0) + self.sum, x.T @ x + self.products
 
     def scales(self, features: Tensor) -> Tensor:
-        """Computes the factors or the matrix for `scaled` from the pool (N, D + 2)."""
         if self.config.whitened:
             mean = self.sum / self.count
             covariance = (self.products - self.count * torch.outer(mean, mean)) / max(self.count - 1, 1)
@@ -298,7 +285,7 @@ class NearestFitting:
         return scales_of(features, widths, self.config.balance, self.config.position)
 
     def finish(self) -> Any:
-        """Returns the detector, with a memory selected from the pool by the configuration's seed."""
+        """Returns the detector, whose memory is selected from the pool with the configuration's seed."""
         config = self.config
         features, rows, cells = self.pool.all()
         scales = self.scales(features)

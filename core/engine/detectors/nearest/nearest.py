@@ -1,16 +1,16 @@
 """Nearest patches: the distance of each patch of an image from the most similar patch of normal images.
 
-PatchCore (Roth et al. 2022): maps of two middle strides are averaged over 3 x 3 cells and concatenated on the finer
-grid; the memory is a coreset of the normal images' patches; the image's score is the largest distance, re-weighted.
-Cheaper variants use fewer patches, select them at random, or add the position to the features. Nothing is trained, and
-every result can be traced: `explain` returns the training image and the position that a patch was compared with. For a
-vision transformer the maps are its patch tokens at half and at three quarters of its depth.
+As in PatchCore (Roth et al. 2022), maps of two middle strides are averaged over 3 x 3 cells and concatenated on the
+finer grid. The memory is a coreset of the normal images' patches. The score of an image is its largest distance,
+re-weighted. Cheaper variants use fewer patches, select patches at random, or add the position to the features. Nothing
+is trained, and every result can be traced: `explain` returns the image and the position that a patch was compared with.
+For a vision transformer the maps are its patch tokens at half and at three quarters of its depth.
 
-With `whitened` it is MH-PatchCore (Ferrari et al. 2026, "Mahalanobis PatchCore: Covariance-Aware and
-Streaming-Compatible Industrial Anomaly Detection"): distances are squared, and computed in a space in which normal
-patches vary equally in all directions. Differences from the paper: mean and covariance come from one pass instead of
-three, with the same components and whitening; the memory is a coreset of a pool sampled evenly from all images, instead
-of merged and reduced blocks of 256; patches are not first reduced to 1,024 values.
+With the option `whitened` the detector is MH-PatchCore (Ferrari et al. 2026, "Mahalanobis PatchCore: Covariance-Aware
+and Streaming-Compatible Industrial Anomaly Detection"): distances are squared, and computed in a space in which normal
+patches vary equally in all directions. Differences from that paper: mean and covariance are computed in one pass
+instead of three, with the same components and whitening; the memory is a coreset of a pool sampled evenly from all
+images, instead of merged and reduced blocks of 256; patches are not first reduced to 1,024 values.
 """
 
 from __future__ import annotations
@@ -39,17 +39,22 @@ from core.engine.tensors import to_batch
 class NearestConfig(Config):
     """Options of the nearest-patch detector.
 
-    strides: maps that are used, from fine to coarse; patches lie on the grid of the finest. patches: largest size of
-    the memory. pool: number of patches sampled from all images, from which the memory is selected.
-    coreset: how the memory is selected: greedy (each patch the farthest from those before) or random (faster, but
-    common patches dominate). position: how much the position counts: the distance of patches one image side apart with
-    equal features, in standard deviations of the features; 0 ignores the position, as PatchCore does.
-    balance: whether the features of each stride are first scaled to the same variance. neighbours: number of neighbours
-    of the nearest patch by which PatchCore re-weights the score; 0 disables re-weighting.
-    whitened: whether distances are squared Mahalanobis distances; position and balance then have no effect. variance:
-    share of the variance that the components explain. shrinkage: share of the identity in the shrunk covariance.
-    sigma: standard deviation of the blur, in pixels at 256 x 256. batch: images per step of the fit. seed: seed of the
-    pool and the coreset.
+    strides: Strides of the maps that are used, from fine to coarse. Patches lie on the grid of the finest map.
+    patches: Maximum number of patches in the memory.
+    pool: Number of patches that are sampled from all images, from which the memory is selected.
+    coreset: Selection of the memory. greedy adds the patch farthest from the selected ones; random is faster, but
+        common patches dominate.
+    position: Distance between patches of equal features one image side apart, in standard deviations of the features.
+        With 0, the position is ignored, as in PatchCore.
+    balance: Whether the features of each stride are scaled to the same variance first.
+    neighbours: Number of neighbours of the nearest patch by which PatchCore re-weights the score. 0 disables
+        re-weighting.
+    whitened: Whether to use squared Mahalanobis distances. Position and balance then have no effect.
+    variance: Fraction of the variance that the components of the whitening explain.
+    shrinkage: Weight of the mean variance in the shrunk covariance.
+    sigma: Standard deviation of the heat map's blur, in pixels at 256 x 256.
+    batch: Number of images per step of the fit.
+    seed: Seed of the pool and the coreset.
     """
 
     strides: tuple[int, ...] = (8, 16)
@@ -71,13 +76,15 @@ class NearestConfig(Config):
         if self.pool < self.patches:
             raise BadConfig(f"the pool must be at least as large as the memory, {self.patches}, not {self.pool}")
         if not in_order(self.strides):
-            raise BadConfig(f"the strides are some of {', '.join(map(str, STRIDES))}, in order; not {self.strides}")
+            raise BadConfig(f"strides must be some of {', '.join(map(str, STRIDES))}, in order, not {self.strides}")
 
 
 @DETECTORS.register("nearest", title="Nearest patches", compares=True, section="PatchCore, Roth et al. 2022")
 class Nearest(MapDetector):
+    """Detector that compares each patch of an image with the most similar patch of normal images."""
+
     name = "nearest"
-    scales: Tensor
+    scales: Tensor  # factors or matrix for `scaled`
     Config = NearestConfig
     presets = {
         "paper": NearestConfig(patches=8000, pool=40_000),
@@ -86,14 +93,13 @@ class Nearest(MapDetector):
     }
 
     def __init__(self, encoder: Encoder, config: NearestConfig, size: int, scales: Tensor, memory: Memory) -> None:
-        """scales: factors (D + 2,) for the features and the position (y, x), or a matrix (D + 2, K), see `scaled`."""
         super().__init__()
         self.encoder, self.config, self.size, self.memory = encoder, config, size, memory
         self.register_buffer("scales", scales)
 
     @property
     def power(self) -> int:
-        """The exponent of distances in map and score: 2 if whitened, else 1."""
+        """Exponent of the distances in heat map and score, 2 if whitened and 1 otherwise."""
         return 2 if self.config.whitened else 1
 
     @classmethod
@@ -105,7 +111,7 @@ class Nearest(MapDetector):
         return NearestFitting(cls, encoder, config, count, size, context.roi)
 
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Computes smoothed `maps`, unsmoothed `distance` and PatchCore's `weight`, all (B, h, w); `roi` is ignored."""
+        """Computes smoothed `maps`, unsmoothed `distance` and PatchCore's `weight`, all `(B, h, w)`; ignores `roi`."""
         queries = patches_of(maps, self.config.strides)
         shape = queries.shape[:3]
         distances, weights = self.memory.weighted(scaled(queries, self.scales).flatten(0, 2), self.power)
@@ -113,7 +119,7 @@ class Nearest(MapDetector):
         return {"maps": blur(heat, self.config.sigma * shape[1] / 256), "distance": heat, "weight": weights.view(shape)}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Computes the largest distance, inside `roi` if given, times its weight: (B,)."""
+        """Computes the scores, `(B,)`: the largest distance in the region of interest, times its weight."""
         weighted = (values["distance"] * values["weight"]).flatten(1)
         return weighted.gather(1, _peak(values, roi)[:, None])[:, 0]
 
@@ -121,13 +127,15 @@ class Nearest(MapDetector):
     def explain(
         self, images: np.ndarray, points: np.ndarray | None = None, roi: np.ndarray | None = None, batch: int = 32
     ) -> list[Match]:
-        """Finds the normal patch that is most similar to one patch of each image; returns one `Match` per image.
+        """Finds the normal patch that is most similar to one patch of each image, and returns one `Match` per image.
 
         Args:
-            images: uint8 (N, S, S, 3).
-            points: (N, 2), pixels (x, y) inside the patches; None for each image's peak.
-            roi: uint8 (N, S, S), the regions in which peaks are searched; not used with `points`.
-            batch: Images per step.
+            images: RGB images, `uint8 (N, S, S, 3)`.
+            points: Pixel (x, y) of each image that lies in the patch to explain, `(N, 2)`. None selects the patch with
+                the largest distance.
+            roi: Regions of interest, `uint8 (N, S, S)`, in which the largest distance is searched; not used with
+                `points`.
+            batch: Number of images that are processed at a time.
         """
         device, matches = self.scales.device, []
         for start in range(0, len(images), batch):
@@ -160,28 +168,26 @@ class Nearest(MapDetector):
 
 
 def _peak(values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-    """Returns the flat cell (B,) of each image's largest distance; an empty region counts as the whole image."""
+    """Returns the flat position of each image's largest distance, `(B,)`. An empty region means the whole image."""
     distance = values["distance"]
     return torch.where(counting(distance, roi), distance, -1.0).flatten(1).argmax(1)
 
 
 @dataclass(frozen=True)
 class Match:
-    """A patch of an image and the most similar normal patch.
+    """Patch of an image and the most similar normal patch.
 
-    box: bounding box of the patch. there: bounding box of the normal patch in its image. row: index of that image among
-    the images of the fit. distance: Euclidean distance between the patches' scaled features.
-    Boxes are (x0, y0, x1, y1) in pixels and span the 3 x 3 cells whose features a patch averages.
+    Boxes are (x0, y0, x1, y1) in pixels and enclose the 3 x 3 cells whose features a patch averages.
     """
 
     box: tuple[float, float, float, float]
-    there: tuple[float, float, float, float]
-    row: int
-    distance: float
+    there: tuple[float, float, float, float]  # box of the normal patch in its own image
+    row: int  # index of that image among the images of the fit
+    distance: float  # Euclidean distance between the scaled features of both patches
 
 
 def box_of(cell: int, side: int, size: int) -> tuple[float, float, float, float]:
-    """Returns the box of the 3 x 3 cells around a flat cell of a `side` x `side` grid over `size` pixels, clipped."""
+    """Returns the box of the 3 x 3 cells around the flat position `cell`, clipped to the image of `size` pixels."""
     y, x = divmod(cell, side)
     step = size / side
     (x0, x1), (y0, y1) = ((max(at - 1, 0) * step, min(at + 2, side) * step) for at in (x, y))

@@ -1,7 +1,7 @@
-"""Interprets a folder or a table: which files are images, of which split and class, and which are their masks.
+"""Interprets a folder or a table: finds the images, their splits and classes, and their lesion masks.
 
-`folders` reads the names of folders, `table` reads tables. A person is asked about the rest (`Unclear`), so that an
-unknown layout does not lead to training on abnormal images as normal.
+`folders` interprets the names of folders, and `table` interprets tables. A person is asked about unclear names
+(`Unclear`), so that abnormal images are not used as normal training images.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ PLAIN = ("flat", "plain")  # layouts whose folders need no interpretation
 
 
 def demand_plain(layout: str, groups: list[Group]) -> None:
-    """Raises Question, so that a user confirms the groups, unless `layout` is in PLAIN and no group is left out."""
+    """Raises Question, so that a user confirms the groups, unless `layout` is in PLAIN and no group is skipped."""
     if layout not in PLAIN or any(group.meaning == "left out" for group in groups):
-        raise Question("Nothing was stored: first confirm how the folder was understood.", layout, groups)
+        raise Question("Nothing was stored; first confirm how the folder is interpreted.", layout, groups)
 
 
 def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:
-    """Yields the entries; one with a file outside `within` becomes an entry with a problem, once per outside link."""
+    """Yields the entries. An entry with an image or mask outside `within` is replaced by an entry with a problem."""
     refused = set()
     for entry in entries:
         outside = next((path for path in (entry.path, *entry.masks) if not within.holds(path)), None)
@@ -57,13 +57,13 @@ def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:
 def read_layout(
     folder: Path, layout: str | None = None, within: Within = ANYWHERE, answers: Mapping[str, str] | None = None
 ) -> tuple[str, Entries]:
-    """Returns the name of a layout and the entries of a folder or a table.
+    """Returns (name of the layout, entries) of a folder or a table.
 
-    layout: `table`, `flat` (all images are normal) or one of `folders.LAYOUTS`; detected if not given.
-    within: where each image and mask must lie, with links resolved; others become entries with a problem.
-    answers: group -> normal, abnormal or out, for groups that the names do not classify.
+    layout: "table", "flat" (all images are normal) or a key of `folders.LAYOUTS`, or None to detect the layout.
+    within: Folders in which each image and mask must lie, with links resolved; entries of other files have a problem.
+    answers: Class ("normal", "abnormal" or "out") of each group that the names do not classify.
 
-    Raises BadFolder if the folder is missing or empty, or the layout or an answer is unknown.
+    Raises BadFolder if the folder is missing or contains no images, or if the layout or an answer is unknown.
     """
     if layout not in (None, "table", "flat", *folders.LAYOUTS):
         raise BadFolder(f"unknown layout {layout!r}; choose from: table, flat, {', '.join(folders.LAYOUTS)}")
@@ -93,7 +93,7 @@ def read_layout(
     tables = table.tables_of(folder, within) if layout in (None, "table") else None
     if tables and layout == "table" and not tables.known:
         why = "; ".join(f"{entry.path.name}: {entry.problem}" for entry in tables.problems[:3])
-        raise BadFolder(f"{folder} holds no table that names images" + (f" ({why})" if why else ""))
+        raise BadFolder(f"{folder} contains no table that lists images" + (f" ({why})" if why else ""))
     if tables and (folder.is_file() or layout == "table"):
         return found("table", lambda: tables.entries(answers))
     tree = folders.Tree(folder, within)
@@ -106,7 +106,7 @@ def read_layout(
 
 
 def conclude(layout: str, entries: Iterable[Entry], answers: Mapping[str, str] | None = None) -> list[Group]:
-    """Returns how a folder was understood, by group. Raises Unclear if a person has to say which class a group is."""
+    """Returns the entries in groups of one class. Raises Unclear if a person must decide the class of a group."""
     groups: dict[tuple[str, str], Group] = {}
     for entry in entries:
         meaning = "" if entry.doubt else "left out" if entry.problem else f"{entry.split} {entry.label}"

@@ -1,4 +1,4 @@
-"""The result of reading a layout (an entry per file, groups of entries), and the traversal of a folder's files."""
+"""Defines entries of files and groups of images, which result from reading a layout, and lists a folder's files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from core.studio.ingest.roots import Within
 
-OUTSIDE = "it lies, or leads by a link, outside of the folders that may be imported from"
+OUTSIDE = "it lies, or a link leads, outside the folders from which imports are allowed"
 ANSWERS = ("normal", "abnormal", "out")
 SAMPLES = 6  # images shown per group
 _NOT_IMAGES = frozenset(
@@ -23,49 +23,42 @@ _NOISE = {"thumbs.db", "desktop.ini", "dicomdir", "license", "readme", "licence"
 
 
 class BadFolder(ValueError):
-    """Raised if no layout fits a folder; the message says what was expected."""
+    """Raised if a folder or table cannot be interpreted. The message says what was expected."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file as its layout interprets it. problem: why it is not imported, if the layout already says so.
-
-    masks: files of its lesion masks. patient: its patient, if the layout names one. group: the folder or label that
-    determines its class; doubt: why a person is asked about that group.
-    """
+    """Image file with the split, label, lesion masks and patient that the layout of its folder or table states."""
 
     path: Path
     split: str = "train"
     label: str = "normal"
     masks: tuple[Path, ...] = ()
     tags: tuple[str, ...] = ()
-    problem: str | None = None
+    problem: str | None = None  # reason why the file cannot be imported, or None
     patient: str | None = None
-    group: str = "."
-    doubt: str | None = None
+    group: str = "."  # folder or label that determines the class
+    doubt: str | None = None  # reason to ask a person about the group, or None
 
 
 @dataclass
 class Group:
-    """Images that a layout, or a person's answer, puts into the same class.
-
-    meaning: such as "train normal" or "left out", "" if a person is asked; why: the doubt or problem of its entries;
-    samples: the first few images.
-    """
+    """Group of images to which a layout, or the answer of a person, assigns the same class."""
 
     name: str
-    meaning: str
-    images: int = 0
-    masks: int = 0
-    why: str | None = None
-    samples: list[Path] = field(default_factory=list)
+    meaning: str  # such as "train normal" or "left out", or "" if a person is asked
+    images: int = 0  # number of images
+    masks: int = 0  # number of images with masks
+    why: str | None = None  # doubt or problem of the entries
+    samples: list[Path] = field(default_factory=list)  # the first SAMPLES images
 
 
 class Question(ValueError):
-    """Raised if an import needs a person's answer; nothing is stored.
+    """Raised if an import needs an answer from a person, before anything is stored.
 
-    layout: how the folder was read; groups: what was understood, and what is asked about; erased: how many of its files
-    were erased from this home.
+    layout: Name of the layout of the folder.
+    groups: All groups of images, including those that the person is asked about.
+    erased: Number of files that were erased from this home earlier.
     """
 
     def __init__(self, message: str, layout: str = "", groups: Sequence[Group] = (), erased: int = 0) -> None:
@@ -74,7 +67,7 @@ class Question(ValueError):
 
 
 class Unclear(BadFolder, Question):
-    """Raised if a folder does not say which of its images are normal."""
+    """Raised if the names in a folder or table do not tell which images are normal."""
 
     def __init__(self, layout: str, groups: list[Group]) -> None:
         unclear = [g for g in groups if not g.meaning]
@@ -89,9 +82,9 @@ def _count(images: int) -> str:
 
 
 def walk(folder: Path, within: Within = ANYWHERE) -> Iterator[tuple[Path, str | None, bool]]:
-    """Yields (path, why it is refused or None, whether it may be an image) in a stable order, without hidden files.
+    """Yields (path, reason for a refusal or None, whether the file may be an image) in a stable order.
 
-    Links to folders are followed, each folder once; a link that leads outside `within` is refused as a whole.
+    Hidden files are omitted. Links to folders are followed, each folder once, but refused if they leave `within`.
     """
     walked = {os.path.realpath(folder)}
     for here, folders, names in os.walk(folder, followlinks=True):
@@ -112,12 +105,12 @@ def walk(folder: Path, within: Within = ANYWHERE) -> Iterator[tuple[Path, str | 
 
 
 def files_under(folder: Path) -> Iterator[Path]:
-    """Yields every file that may be an image, in a stable order. Hidden files and known documents are skipped."""
+    """Yields every file below a folder that may be an image, in a stable order, except hidden files and documents."""
     return (path for path, _, may_be_image in walk(folder) if may_be_image)
 
 
 class Entries(Sized, Iterable[Entry]):
-    """The entries that a layout finds in a folder; each iteration searches again, so that none stays in memory."""
+    """Entries that a layout finds in a folder. Each iteration searches the folder again, to save memory."""
 
     def __init__(self, find: Callable[[], Iterator[Entry]]):
         self._find = find

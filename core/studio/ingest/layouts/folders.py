@@ -1,8 +1,8 @@
-"""Reads a folder by the names of its subfolders: splits, classes, masks next to images or in separate folders.
+"""Interprets a folder by the names of its subfolders, which state splits, classes and lesion masks.
 
-Data sets come in many such layouts; `LAYOUTS` lists the common ones. One rule reads all of them: the deepest folder
-that names a split and the deepest that names a class (`words.meaning`) decide; a class of unknown meaning is abnormal
-if another one is called normal. If only some names say which images are normal, a person is asked about the others.
+`LAYOUTS` lists the common layouts, but one rule covers all layouts: the innermost folder that names a split and the
+innermost folder that names a class (`words.meaning`) decide. A class of unknown meaning is abnormal if another class is
+called normal. If only some names tell which images are normal, a person is asked about the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.studio.ingest.patients import TABLE as PATIENTS
 from core.studio.ingest.patients import listed
 from core.studio.ingest.roots import Within
 
-LAYOUTS = {  # name: what its folders are called, and those that distinguish it
+LAYOUTS = {  # name of a layout: description of its folders, folders that distinguish it
     "plain": ("train/normal, test/normal, test/abnormal, test/mask", {"train/normal", "test/abnormal"}),
     "loco": ("train/good, validation/good, test/KIND, ground_truth/KIND/NNN", {"validation/good", "ground_truth"}),
     "bmad": ("train/good, valid/good, test/good, test/Ungood, with img and label", {"train/good", "test/ungood"}),
@@ -29,28 +29,27 @@ LAYOUTS = {  # name: what its folders are called, and those that distinguish it
     "classes": ("a folder of normal images and others, each with or without train, val and test", set()),
 }
 TABLES = (".csv", ".tsv", ".xlsx", ".xls", ".ods")
-ANNOTATIONS = (".json", ".xml", ".txt")  # next to images: they may say which images are abnormal
-LEFT = "only normal images are learnt from; abnormal ones of {} are left out, because test has its own"
+ANNOTATIONS = (".json", ".xml", ".txt")  # files next to images that may tell which images are abnormal
+LEFT = "training uses only normal images; abnormal images of {} are skipped, because test has its own"
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a path's folder names mean. label: as in `Meaning`; kind: the name of a specific class; group: the path down
-    to the last folder that names split or class; reduced: the folder names that an image and its mask share."""
+    """Meaning of the folder names in the path of a file."""
 
     split: str | None = None
-    label: str | None = None
-    mask: bool = False
-    kind: str = ""
-    group: str = "."
-    reduced: tuple[str, ...] = ()
+    label: str | None = None  # as in `Meaning`
+    mask: bool = False  # whether the file is a lesion mask
+    kind: str = ""  # name of a specific class
+    group: str = "."  # path down to the innermost folder that names a split or a class
+    reduced: tuple[str, ...] = ()  # names of the folders that an image and its mask share
 
 
 def place_of(folders: tuple[str, ...], normal_elsewhere: bool = False, numbered: Container[str] = ()) -> Place:
-    """Returns the combined meaning of the names of nested folders, outermost first.
+    """Returns the combined meaning of the names of nested folders, given from the outermost to the innermost.
 
-    normal_elsewhere: another folder is called normal, so that a class of unknown meaning is abnormal. numbered: names
-    such as ward1, from `_numbered`, which are not classes inside a folder called normal.
+    normal_elsewhere: Whether another folder is called normal, so that a class of unknown meaning is abnormal.
+    numbered: Names such as ward1 (see `_numbered`), which are not classes inside a folder called normal.
     """
     split, label, mask, kind, last, reduced = None, None, False, "", 0, list[str]()
     for number, name in enumerate(folders, 1):
@@ -69,7 +68,7 @@ def place_of(folders: tuple[str, ...], normal_elsewhere: bool = False, numbered:
 
 
 def _numbered(folders: Iterable[tuple[str, ...]]) -> set[str]:
-    """Returns the folder names that are numbers, or words that occur with several numbers, such as ward1 and ward2."""
+    """Returns folder names that are numbers, or words that occur with several numbers, such as ward1 and ward2."""
     alike = defaultdict[str, set[str]](set)
     for name in {name for path in folders for name in path}:
         if match := re.fullmatch(r"(\D*?)[-_ ]?\d+", name):
@@ -78,7 +77,6 @@ def _numbered(folders: Iterable[tuple[str, ...]]) -> set[str]:
 
 
 def _deeper(above: str | None, inner: Meaning, normal_elsewhere: bool) -> str | None:
-    """Returns the class of a folder that lies inside one of the class `above`."""
     if inner.label == "other":
         if above in ("abnormal", "unknown"):
             return above
@@ -88,7 +86,7 @@ def _deeper(above: str | None, inner: Meaning, normal_elsewhere: bool) -> str | 
 
 @dataclass(eq=False)
 class _File:
-    """A file that may be an image or a mask. inside: its path relative to the folder."""
+    """Image or mask. `inside` is the path of the file relative to the imported folder."""
 
     inside: str
     place: Place
@@ -100,7 +98,7 @@ class _File:
 
 
 class Tree:
-    """The files of a folder, and what its subfolders say about them."""
+    """Files of a folder, with their interpretation by the names of the subfolders."""
 
     def __init__(self, root: Path, within: Within) -> None:
         self.root, self.refused, documents = root, list[Entry](), list[PurePosixPath]()
@@ -130,23 +128,23 @@ class Tree:
         self.says = bool(self.masks) or any(file.place.split or file.place.label for file in self.images)
 
     def _patients(self, by_folder: Mapping[tuple[str, ...], list[str]]) -> set[tuple[str, ...]]:
-        """Returns the folders that hold one patient each according to `patients.csv`; their names are no classes."""
+        """Returns the folders that contain one patient each according to `patients.csv`; they do not name classes."""
         whose = listed(self.root)
-        of = {
+        patients_of = {
             inside: {whose(self.root.joinpath(*inside, name)) for name in names} for inside, names in by_folder.items()
         }
-        single = {inside: patients.pop() for inside, patients in of.items() if inside and len(patients) == 1}
+        single = {inside: patients.pop() for inside, patients in patients_of.items() if inside and len(patients) == 1}
         counts = Counter(single.values())
         return {inside for inside, patient in single.items() if patient and counts[patient] == 1 < len(counts)}
 
     def layout(self) -> str:
-        """Returns the name of the layout in LAYOUTS; "flat" if the folders say nothing."""
+        """Returns the name of the layout in LAYOUTS, or "flat" if the folder names have no meaning."""
         paths = {f"/{folded(file.inside)}" for file in self.images + self.masks} if self.says else set()
         fitting = (n for n, (_, signs) in LAYOUTS.items() if all(any(f"/{s}/" in p for p in paths) for s in signs))
         return next(fitting) if self.says else "flat"
 
     def match(self) -> list[Entry]:
-        """Assigns each mask to its image; returns masks that fit no image, or several, as entries with a problem."""
+        """Assigns each mask to its image. Returns entries with a problem for masks that fit no or several images."""
         abnormal = Register((i.reduced, i) for i in self.images if i.place.label != "normal")
         normal = Register((i.reduced, i) for i in self.images if i.place.label == "normal")
         problems = []
@@ -159,14 +157,15 @@ class Tree:
                 fits[0].masks.append(mask.inside)
             else:
                 several = f"a mask that fits several images: {', '.join(i.inside for i in fits[:3])}"
-                problem = several if fits else "a mask without an image of its name"
+                problem = several if fits else "a mask whose name fits no image"
                 problems.append(Entry(self.root / mask.inside, "test", problem=problem))
         return problems
 
     def entries(self, answers: Mapping[str, str]) -> list[Entry]:
-        """Returns an entry for each image, with its masks, and one with a problem for each skipped file.
+        """Returns an entry for each image, with its masks, and an entry with a problem for each skipped file.
 
-        answers: group -> normal, abnormal or out. An image that neither a name nor an answer classifies has `doubt`.
+        `answers` contains the class ("normal", "abnormal" or "out") of groups. The entries of images that neither a
+        name nor an answer classifies have a `doubt`.
         """
         problems, read = self.match(), [(image, *self._read(image, answers)) for image in self.images]
         test = any(label == "abnormal" and image.place.split == "test" for image, label, *_ in read)
@@ -184,7 +183,7 @@ class Tree:
         return listed + problems
 
     def _read(self, image: _File, answers: Mapping[str, str]) -> tuple[str, str, str | None]:
-        """Returns the label of an image, the group in which it is asked about, and why it is asked about."""
+        """Returns (label of an image, group of the image, reason to ask a person about that group or None)."""
         clues, name = image.place, PurePosixPath(image.inside)
         label, group, doubt = clues.label or "", clues.group, None
         word = None if clues.label or self.says else abnormal_word(stem(name.name)) or without_ending(stem(name.name))
@@ -195,7 +194,7 @@ class Tree:
         elif not label and clues.split == "test":
             label = "unknown"
         elif not label and self.masks:
-            group, doubt = f"{group} (without a mask)", "others have masks of lesions"
+            group, doubt = f"{group} (without a mask)", "other images have lesion masks"
         elif not label and self.says:
             doubt = "its folder names no class"
         elif word:
@@ -209,7 +208,7 @@ class Tree:
 
 
 def _wrapper(folders: list[tuple[str, ...]]) -> int:
-    """Counts the outer folders that only name the data set (`colon` in `colon/train/good`), above those of classes."""
+    """Returns the number of outer folders that only name the data set, such as `colon` in `colon/train/good`."""
     common = list(folders[0]) if folders else []
     for inside in folders:
         while tuple(common) != inside[: len(common)]:
@@ -223,7 +222,7 @@ def _wrapper(folders: list[tuple[str, ...]]) -> int:
 
 
 def _belong(mask: _File, image: _File) -> bool:
-    """Returns whether a mask may belong to an image: their folders and splits must not contradict each other."""
+    """Returns whether a mask may belong to an image, so that their folders and splits do not contradict each other."""
     if not _splits_agree(mask, image):
         return False
     ours, theirs = mask.place.reduced, image.place.reduced
@@ -233,7 +232,7 @@ def _belong(mask: _File, image: _File) -> bool:
 
 
 def _splits_agree(mask: _File, image: _File) -> bool:
-    """Returns whether both may be in the same split; for a normal image, a mask without a split counts as test."""
+    """Returns whether a mask and an image may share a split. For a normal image, a mask without a split is in test."""
     split = mask.place.split or "test" if image.place.label == "normal" else mask.place.split
     return not split or not image.place.split or split == image.place.split
 

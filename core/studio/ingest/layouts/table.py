@@ -1,6 +1,6 @@
-"""Reads tables that name images, with columns path, split, label, mask and patient; only path is required.
+"""Reads tables that list images in the columns path, split, label, mask and patient, of which only path is required.
 
-Paths are relative to the table, or match files of its folder as `names.Register` does.
+Paths are relative to the folder of the table, or match files in that folder by name (see `names.Register`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRUE, _FALSE = {"true", "yes"}, {"false", "no"}
 
 
 class Tables:
-    """The tables of a folder, or one table file. known: tables that list images; problems: entries for the others."""
+    """Tables of a folder, or one table. `known` are tables that list images; `problems` are entries for the others."""
 
     def __init__(self, place: Path, within: Within) -> None:
         self.folder, named = (place.parent, [place]) if place.is_file() else (place, None)
@@ -33,7 +33,7 @@ class Tables:
             if file.name.startswith(".") or not file.is_file() or (file.name.lower() == PATIENTS and named is None):
                 continue
             if file.suffix.lower() not in _TEXTS:
-                self.problems.append(Entry(file, problem="a table of another kind; save it as CSV"))
+                self.problems.append(Entry(file, problem="a table of an unsupported format; save it as CSV"))
                 continue
             try:
                 table = open_table(file, self._is_file)
@@ -46,11 +46,11 @@ class Tables:
                 self.known.append(table)
             elif file.suffix.lower() != ".txt":
                 columns = ", ".join(table.other[:8]) or "nothing"
-                self.problems.append(Entry(file, problem=f"a table of {columns}, of which no column names images"))
+                self.problems.append(Entry(file, problem=f"a table of {columns}, without a column of image files"))
 
     @property
     def labelled(self) -> bool:
-        """Whether the tables themselves say which images are normal."""
+        """Whether a table has a column of labels, which says which images are normal."""
         return any("label" in table.columns for table in self.known)
 
     @functools.cached_property
@@ -62,7 +62,7 @@ class Tables:
         return bool(text) and len(text) < LONGEST_PATH and "\0" not in text and isinstance(self._found(text), Path)
 
     def _found(self, text: str) -> Path | list[Path]:
-        """Returns the file that a path refers to; a list of files if it is ambiguous, empty if it is unknown."""
+        """Returns the file to which a path refers, or a list of all matching files if there is not exactly one."""
         path = self.folder / text.replace("\\", "/")
         if not self._within.holds(path):
             return path
@@ -75,7 +75,7 @@ class Tables:
         return files[0] if len(files) == 1 else files
 
     def entries(self, answers: Mapping[str, str]) -> Iterator[Entry]:
-        """Yields an entry for each row, then problems: unnamed files, other tables. answers: as in `Tree.entries`."""
+        """Yields an entry for each row, then entries with problems. `answers` is used as in `Tree.entries`."""
         named = set[Path]()
         for table in self.known:
             texts = {row.get("label", "") for _, row in table.rows()}
@@ -89,7 +89,7 @@ class Tables:
                 yield entry
         unnamed = [path for path in files_under(self.folder) if path not in named] if self._whole else []
         if unnamed:
-            yield Entry(unnamed[0], problem=f"no table lists it, nor {len(unnamed) - 1} other files of the folder")
+            yield Entry(unnamed[0], problem=f"no table lists this file and {len(unnamed) - 1} others of the folder")
         yield from self.problems
 
     def _entry(
@@ -100,7 +100,7 @@ class Tables:
         if not text:
             return Entry(table.file, problem=f"{line} has no path")
         if len(text) > LONGEST_PATH or "\0" in text:
-            return Entry(table.file, problem=f"{line} has a path that no file can have")
+            return Entry(table.file, problem=f"{line} has an invalid path")
         path = self._found(text)
         if isinstance(path, list):
             several, path = path, self.folder / text.replace("\\", "/")
@@ -125,7 +125,7 @@ class Tables:
         if label == "out":
             return Entry(path, problem="left out on request")
         if doubt is None and split_text and split != "test" and label != "normal":
-            return Entry(path, problem=f"{line}: only normal images can be in {split}, this one is {label}")
+            return Entry(path, problem=f"{line}: only normal images can be in {split}, but this one is {label}")
         split = split or "train" if label == "normal" or doubt else "test"
         mask = self._found(row["mask"]) if row.get("mask") else None
         masks = () if mask is None else (mask if isinstance(mask, Path) else self.folder / row["mask"],)
@@ -136,7 +136,7 @@ class Tables:
     def _without_label(
         self, table: Table, path: Path, folder_label: str | None, split: str | None, mask: bool
     ) -> tuple[str, str | None]:
-        """Returns an image's label by folder, mask or split if its row has none; and why a person is asked, or None."""
+        """Returns (label of an image by folder, mask or split, reason to ask a person about the label or None)."""
         if folder_label in ("normal", "abnormal", "unknown"):
             return folder_label, None
         if mask:
@@ -146,7 +146,7 @@ class Tables:
         if folder_label:
             return "", "the table has no label, and the meaning of the folder is unknown"
         if "label" in table.columns:
-            return "", "their label is empty"
+            return "", "the label is empty"
         if table.other:
             return "", f"{table.file.name} has no column of labels, but {', '.join(table.other[:8])}"
         return "normal", SUGGESTS if abnormal_word(stem(path.name)) else None
@@ -160,8 +160,8 @@ def _number(text: str) -> float | None:
 
 
 def _label(text: str, numbers: set[float]) -> str:
-    """Returns what a label says: normal, abnormal, unknown, other or doubt. numbers: all numbers among the labels."""
-    if (number := _number(text)) is not None:  # only with 0 and 1 is it known that 0 is normal
+    """Returns "normal", "abnormal", "unknown", "other" or "doubt" for a label, given all `numbers` of the column."""
+    if (number := _number(text)) is not None:  # 0 means normal only if all numbers are 0 or 1
         return "doubt" if numbers - {0, 1} else "abnormal" if number else "normal"
     if text == "?":
         return "unknown"
@@ -170,10 +170,10 @@ def _label(text: str, numbers: set[float]) -> str:
 
 
 def tables_of(place: Path, within: Within) -> Tables:
-    """Returns the tables of a folder, or the table file `place`. Raises BadFolder if that file lists no images."""
+    """Returns the tables of a folder, or of one file. Raises BadFolder if that file is not a table of images."""
     tables = Tables(place, within)
     if place.is_file() and not tables.known:
         raise BadFolder(
-            f"{place.name} is {tables.problems[0].problem}" if tables.problems else f"{place.name} is not a table"
+            f"{place.name}: {tables.problems[0].problem}" if tables.problems else f"{place.name} is not a table"
         )
     return tables

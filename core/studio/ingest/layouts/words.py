@@ -1,7 +1,7 @@
-"""What names of folders, labels and splits mean: which split, and whether normal, abnormal or a mask.
+"""Interprets the names of folders, labels and splits: which split they mean, and whether normal, abnormal or a mask.
 
-Words are compared regardless of case and punctuation (`test_public`, `NoTumor`, `0-normal`). A name of unknown meaning
-has the label `other`: it is an abnormal class if another name means normal; otherwise a person is asked.
+Case and punctuation are ignored (`test_public`, `NoTumor`, `0-normal`). A name of unknown meaning has the label
+"other", which becomes an abnormal class if another name means normal; otherwise a person is asked.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from core.studio.ingest.names import folded
 
-SUGGESTS = "these file names suggest a lesion or a mask"  # why images without a class are asked about
+SUGGESTS = "these file names suggest a lesion or a mask"  # reason to ask a person about images without a class
 
 
 def words(text: str) -> frozenset[str]:
-    """Returns the words of a text; this keeps the long lists below compact."""
+    """Returns the set of words in a text, which keeps the long lists below compact."""
     return frozenset(text.split())
 
 
@@ -60,10 +60,10 @@ _NUMBERED = re.compile(r"\d{3,}|\d{4}\D\d\d\D\d\d|[0-9a-f-]{8,}|[A-Za-z]{0,3}[\d
 
 @dataclass(frozen=True)
 class Meaning:
-    """The meaning of a folder's name or a table's label.
+    """Meaning of the name of a folder or of a label in a table.
 
-    label: normal, abnormal, unknown, mask, other, doubt (contradictory) or None. generic: whether it names no specific
-    class, as `Ungood` or `images`; such folders are ignored when masks are matched to images.
+    label: "normal", "abnormal", "unknown", "mask", "other", "doubt" (if the words contradict each other) or None.
+    generic: Whether the name, such as `Ungood`, names no specific class, so that masks match images without it.
     """
 
     split: str | None = None
@@ -73,7 +73,7 @@ class Meaning:
 
 @functools.lru_cache(10_000)
 def meaning(name: str) -> Meaning:
-    """Returns what the name of a folder, or a label in a table, means."""
+    """Returns the meaning of the name of a folder or of a label in a table."""
     tokens = [word for word in re.findall(r"[^\W\d_]+", folded(_CAMEL.sub(" ", name)))]
     splits = {SPLITS[word] for word in tokens if word in SPLITS}
     tokens = [word for word in tokens if word not in SPLITS]
@@ -85,7 +85,7 @@ def meaning(name: str) -> Meaning:
     if _UNKNOWN & set(tokens):
         return Meaning(split, "unknown", True)
     signs, has_other_words = _signs(tokens)
-    if 1 in signs and tokens[-1] in _ABNORMAL:  # such as anomalib's folder of abnormal images of a class called `good`
+    if 1 in signs and tokens[-1] in _ABNORMAL:  # such as a folder of abnormal images of a class called `good`
         return Meaning(split, "abnormal")
     if 1 in signs:
         return Meaning(split, "doubt" if len(set(signs)) > 1 or has_other_words else "normal", False)
@@ -97,8 +97,7 @@ def meaning(name: str) -> Meaning:
 
 
 def _signs(tokens: list[str]) -> tuple[list[int], bool]:
-    """Returns 1 for each word or pair that means normal and -1 for each that means abnormal; and whether there are
-    other words."""
+    """Returns (1 for each word that means normal and -1 for each that means abnormal, whether other words occur)."""
     signs, has_other_words, negated = list[int](), False, False
     for index, word in enumerate(tokens):
         sign = _sign(word)
@@ -118,7 +117,7 @@ def _signs(tokens: list[str]) -> tuple[list[int], bool]:
 
 
 def _sign(word: str) -> int:
-    """Returns 1 for a word that means normal, -1 for one that means abnormal, 0 for any other."""
+    """Returns 1 for a word that means normal, -1 for a word that means abnormal, and 0 for any other word."""
     sick = _ABNORMAL | _DISEASE
     if word in _NORMAL:
         return 1
@@ -129,6 +128,6 @@ def _sign(word: str) -> int:
 
 
 def abnormal_word(name: str) -> str | None:
-    """Returns the word of a file's name that means abnormal, such as `pneumonia` in `pneumonia_003`, or None."""
+    """Returns the first word of a file name that means abnormal, such as `pneumonia` in `pneumonia_003`, or None."""
     tokens = re.findall(r"[^\W\d_]+", folded(_CAMEL.sub(" ", name)))
     return next((word for word in tokens if len(word) > 3 and _sign(word) < 0), None)

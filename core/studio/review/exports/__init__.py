@@ -1,1 +1,1 @@
-"""Exports from the review room to files and folders, recorded in the audit trail; imports of annotations."""
+"""Exports of a study to files and folders, recorded in the audit trail, and imports of annotations."""

@@ -1,9 +1,9 @@
-"""Annotations of other tools: reads and writes CVAT's XML, Label Studio's JSON and YOLO; reads COCO and PNG masks.
+"""Annotations of other tools: reads and writes CVAT XML, Label Studio JSON and YOLO; reads COCO and PNG masks.
 
-Import: a case is identified by its file's path or name (`ingest.names`), or by its name in this studio's exports. Each
-author's shapes on a case become one lesion mask with the source `hand`, and one finding per shape. Their reader is
-"author (tool)", so that they are never a reader's own and stay hidden from blind readers. The whole file is read before
-anything is stored. Shapes that cannot be imported are skipped and reported with the reason.
+An import finds cases by the path or name of their file (`ingest.names`), or by their name in exports of this studio.
+The shapes of each author on a case become one lesion mask, drawn by hand, and one finding per shape. Their reader is
+named "author (tool)", so that they belong to no reader and stay hidden from blind readers. The whole file is read
+before anything is stored. Shapes that cannot be imported are skipped, and the reasons are reported.
 """
 
 from __future__ import annotations
@@ -38,23 +38,26 @@ from core.studio.review.exports.shapes import LARGEST, Shape
 from core.studio.review.exports.tables import Names, recorded
 
 MOST_SHAPES, MOST_POINTS = 200_000, 5_000_000
-NAMED = 1000  # names and reasons in an answer
-BEYOND = 0.1  # of the image's side: how far a shape may reach over its edge if the size of its picture is unknown
+NAMED = 1000  # maximum number of names and of reasons in an answer
+BEYOND = 0.1  # fraction of the image's side by which a shape may exceed the image if the size of its picture is unknown
 TOOLS = {"coco": "COCO", "cvat": "CVAT", "label-studio": "Label Studio", "png": "PNG", "yolo": "YOLO"}
 READ = {
     "coco": shapes.coco, "cvat": shapes.cvat, "label-studio": shapes.label_studio, "png": shapes.png,
     "yolo": shapes.yolo,
 }  # fmt: skip
 OUT = {"cvat": "zip", "label-studio": "json", "yolo": "zip"}  # suffixes of exported files
-UPLOADED = re.compile(r"[0-9a-f]{8}-(.+)", re.S)  # Label Studio's name of an upload
+UPLOADED = re.compile(r"[0-9a-f]{8}-(.+)", re.S)  # name that Label Studio gives an uploaded file
 
 
 def import_annotations(store: Store, study: str, file: Path, format: str, by: str) -> dict:
-    """Stores the lesions of another tool's file as masks and findings of the study's cases.
+    """Imports the annotations in another tool's file as masks and findings of the study's cases.
 
-    Returns {"format", "cases", "findings", "cut": number of shapes cut off at the image's edge, "unknown": image names
-    without a case, "passed_over": reasons why other shapes were skipped}. Raises Refused, and stores nothing, if the
-    file has another format, is too large or holds nothing that can be imported.
+    format: Key of TOOLS.
+    by: Name of the reader, who is the author of shapes without one.
+
+    Returns {"format", "cases": number of annotated cases, "findings": number of shapes, "cut": number of shapes that
+    were cropped to the image, "unknown": image names without a case, "passed_over": reasons why other shapes were
+    skipped}. Raises Refused if the file has another format, is too large or holds nothing that can be imported.
     """
     if format not in TOOLS:
         raise Refused(f"annotations are imported from one of {', '.join(TOOLS)}, not {format!r}")
@@ -87,14 +90,14 @@ def import_annotations(store: Store, study: str, file: Path, format: str, by: st
 
 
 class _Cases:
-    """The cases of a study by every name that a file may use for them."""
+    """Index of a study's cases by every name that a file may use for a case."""
 
     def __init__(self, store: Store, study: str) -> None:
         rows = store.query("SELECT * FROM cases WHERE study = ? ORDER BY id", [study])
         if not rows:
             raise Refused(f"the study {study!r} does not exist or has no images")
         self.by_id = {case["id"]: case for case in rows}
-        self.ours: dict[str, int] = {}  # by their names in exports
+        self.ours: dict[str, int] = {}  # ids of the cases by their names in exports
         frames, paths = Counter(case["path"] for case in rows), list[tuple[str, int]]()
         named = Names(store, study, True), Names(store, study)
         for case in rows:
@@ -109,7 +112,8 @@ class _Cases:
         self.paths = Register(paths)
 
     def find(self, shape: Shape) -> list[int]:
-        """Returns the ids of the cases that a shape may belong to: [] if its image is unknown, several if ambiguous."""
+        """Returns the ids of the cases to which a shape may belong: none if its image is unknown, several if the name
+        of its image is ambiguous."""
         readings = list(dict.fromkeys((shape.file, *shape.names)))
         for name in [*readings, *filter(None, map(_uploaded, readings))]:
             for called in (name, stem(name)):
@@ -123,25 +127,25 @@ class _Cases:
 
 
 def _uploaded(name: str) -> str | None:
-    """Returns the name of an image uploaded to Label Studio, without the digits that it adds in front; else None."""
+    """Returns an image's name without the prefix that Label Studio adds to uploads, or None without such a prefix."""
     folder, slash, last = name.replace("\\", "/").rpartition("/")
     match = UPLOADED.fullmatch(last)
     return match and f"{folder}{slash}{match[1]}"
 
 
 class _Accepted:
-    """The shapes to import from a file, by (case, author), and the skipped ones with the reason."""
+    """Collector of the shapes to import from a file, by case and author, and of the skipped shapes with reasons."""
 
     def __init__(self, cases: _Cases, by: str, tool: str) -> None:
         self.cases, self.by, self.tool, self.cut = cases, by, tool, 0
         self.drawn: dict[tuple[int, str], list[tuple[Shape, tuple[float, ...]]]] = {}
         self.masks: dict[tuple[int, str], bytes] = {}
         self.unknown = set[str]()
-        self._of: dict[int, dict[str, list[Shape]]] = {}  # case -> name in the file -> its shapes
+        self._of: dict[int, dict[str, list[Shape]]] = {}  # shapes by case and by the name of the image in the file
         self._passed: dict[str, list[str]] = {}
 
     def find(self, shape: Shape) -> None:
-        """Assigns a shape to the case that it belongs to, or records why it is skipped."""
+        """Assigns a shape to its case, or records why the shape is skipped."""
         try:
             plain("".join((shape.file, *shape.names, shape.label, shape.author or "")))
         except ValueError:
@@ -160,7 +164,8 @@ class _Accepted:
             self.unknown.add(shape.file)
 
     def take(self) -> None:
-        """Places the shapes; if several images of a file fit one case, those whose folders match best are used."""
+        """Converts the shapes to pixels. If several images of the file match one case, the image whose folders match
+        best is used."""
         for number, named in self._of.items():
             case = self.cases.by_id[number]
             shared = {name: _shared(name, case["path"], folder=several[0].image is not None)
@@ -169,7 +174,7 @@ class _Accepted:
             for name, several in named.items():
                 for shape in several:
                     if [name] != best:
-                        self._pass("the file has several images of this name, the study one", shape)
+                        self._pass("the file has several images of this name, but the study has one", shape)
                         continue
                     try:
                         self._add(shape, case, *place(shape, case))
@@ -189,7 +194,7 @@ class _Accepted:
             self.masks[key] = encode_mask(mask)
 
     def reasons(self) -> list[str]:
-        """Returns each reason with the number of shapes skipped for it and the first of their images."""
+        """Returns a phrase for each reason, with the number of skipped shapes and the name of the first image."""
         lines = []
         for why, files in sorted(self._passed.items())[:NAMED]:
             first = next((file for file in files if file), "")
@@ -198,7 +203,7 @@ class _Accepted:
         return lines
 
     def why(self) -> str:
-        """Returns the end of the sentence that says why nothing in the file can be imported."""
+        """Returns the end of a sentence that says why nothing in the file can be imported."""
         if self._passed:
             return "holds nothing that can be imported: " + "; ".join(self.reasons()[:3])
         named = ", ".join(map(repr, sorted(self.unknown)[:3]))
@@ -206,7 +211,7 @@ class _Accepted:
 
 
 def _shared(name: str, path: str, folder: bool) -> int:
-    """Counts the innermost folders that a name and a case's path share. folder: whether the name is a folder's."""
+    """Counts the innermost folders that a name and a case's path share. folder: Whether `name` names a folder."""
     name_parts, path_parts = (folded(text).split("/") for text in (name, path))
     pairs = zip(reversed(name_parts if folder else name_parts[:-1]), reversed(path_parts[:-1]), strict=False)
     return len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
@@ -222,7 +227,7 @@ def _limited(drawn_shapes: Iterator[Shape]) -> Iterator[Shape]:
 
 
 def _when(text: str | None) -> str:
-    """Converts a tool's time to this home's format; now, if it is invalid or lies in the future."""
+    """Converts a tool's time to the format of the database. Returns the current time for an invalid or future time."""
     try:
         moment = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
         moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
@@ -233,9 +238,10 @@ def _when(text: str | None) -> str:
 
 
 def place(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, ...], bool]:
-    """Returns a shape's pixels, bool (H, W) of the case's image, None for a box only; its box; and whether it was cut.
+    """Converts a shape to pixels of the case's image.
 
-    Raises Refused if it does not lie in the image.
+    Returns the mask, bool (H, W), or None for a box, the bounding box (x0, y0, x1, y1) in pixels, and whether the shape
+    was cropped to the image. Raises Refused if the shape is empty, invalid or outside the image.
     """
     w, h = case["width"], case["height"]
     if shape.size is not None and shape.size != (w, h):
@@ -275,9 +281,10 @@ def place(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, ...
 
 
 def _reach(shape: Shape, points: np.ndarray, w: int, h: int) -> bool:
-    """Returns whether points (N, 2) lie outside the image by more than rounding. Raises Refused if far outside.
+    """Returns whether points (N, 2) lie outside the image by more than a pixel.
 
-    Far is more than BEYOND of a side, or a whole side if the file gives the picture's size (or shares of it).
+    Raises Refused if they lie outside by more than BEYOND of a side, or by more than a side if the file tells the size
+    of the picture or has relative coordinates.
     """
     over = np.maximum(-points.min(0), points.max(0) - [w, h])
     room = (1 if shape.size or shape.shares else BEYOND) * np.array([w, h])
@@ -287,7 +294,7 @@ def _reach(shape: Shape, points: np.ndarray, w: int, h: int) -> bool:
 
 
 def _turned(points: np.ndarray, shape: Shape, w: int, h: int) -> np.ndarray:
-    """Rotates points (N, 2) of a box or ellipse clockwise about their middle or upper left corner, in pixels."""
+    """Converts points (N, 2) of a box or ellipse to pixels and rotates them clockwise about their centre or corner."""
     points = points * ((w, h) if shape.shares else (1, 1))
     pivot = points[0] if shape.corner else (points.min(0) + points.max(0)) / 2
     turn = math.radians(shape.turn % 360)
@@ -302,7 +309,6 @@ def _ellipse(x: float, y: float, rx: float, ry: float) -> np.ndarray:
 
 
 def _mask_file(body: bytes, w: int, h: int) -> np.ndarray:
-    """Decodes the bytes of a mask file as an import does."""
     with tempfile.NamedTemporaryFile(suffix=".png") as file:
         file.write(body)
         file.flush()
@@ -315,22 +321,28 @@ def _mask_file(body: bytes, w: int, h: int) -> np.ndarray:
 def export_annotations(
     store: Store, study: str, target: Path, format: str, by: str, keep_names: bool = False, masks: str = ""
 ) -> dict:
-    """Exports masks in a tool's format, one shape per component; returns {"shapes", "masks", "file", "burned_in"}.
+    """Exports a study's lesion masks in the format of another tool, with one shape per connected component.
 
-    One mask at a time is in memory. CVAT gets each pixel of a component; in Label Studio and YOLO an outline also runs
-    around its holes. Raises NothingToExport if there is no mask. masks: the kind, as in `pictures.Masks`.
+    Shapes are exact masks for CVAT, and outlines for Label Studio and YOLO.
+
+    format: Key of OUT.
+    keep_names: Whether real names, times and readers are exported instead of remapped ones.
+    masks: Kind of the masks, as in `pictures.Masks`.
+
+    Returns {"shapes": number of shapes, "masks": number of masks by kind, "file", "burned_in": cases with likely
+    burned-in text, as {"cases": ids}}. Raises NothingToExport if the study has no mask.
     """
-    names, called = Names(store, study, keep_names), pictures.Labels(store, study)
-    cases, labels, count, of = list[int](), dict[str, int](), 0, pictures.Masks(store, study, masks)
+    names, label_source = Names(store, study, keep_names), pictures.Labels(store, study)
+    cases, labels, count, exported = list[int](), dict[str, int](), 0, pictures.Masks(store, study, masks)
 
     def drawn() -> Iterator[_Drawn]:
         nonlocal count
-        for row in of:
+        for row in exported:
             mask = decode_mask(row["png"])
             if mask.any():
                 cases.append(row["id"])
                 count += pictures.label_map(mask)[1]
-                yield _Drawn(row, names.case(row), called, mask)
+                yield _Drawn(row, names.case(row), label_source, mask)
 
     target = Path(target)
     if format == "label-studio":
@@ -354,12 +366,12 @@ def export_annotations(
     if not cases:
         raise pictures.NothingToExport
     burned = recorded(store, study, by, names, format, cases, shapes=count)
-    return {"shapes": count, "masks": dict(of.counts), "file": str(target), "burned_in": burned}
+    return {"shapes": count, "masks": dict(exported.counts), "file": str(target), "burned_in": burned}
 
 
 @dataclass
 class _Drawn:
-    """An exported mask: its case's row, its name in the file, and the labels of its components."""
+    """A mask to export, with the row of `Masks`, the case's exported name and the labels of the study's components."""
 
     row: dict
     name: str
@@ -367,7 +379,7 @@ class _Drawn:
     mask: np.ndarray
 
     def components(self) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
-        """Yields (label, (x, y, width, height), pixels inside that box) of each component."""
+        """Yields the label, box (x, y, width, height) and pixels inside the box of each component."""
         labelled, _ = pictures.label_map(self.mask)
         for i, component in enumerate(pictures.components(self.mask), 1):
             x, y, wide, high = (int(v) for v in component.bbox)
@@ -375,17 +387,19 @@ class _Drawn:
             yield printable(self.labels.of(self.row, component.bbox)), (x, y, wide, high), alone
 
     def outlines(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Yields (label, (N >= 3, 2) in shares of the image) of each component."""
+        """Yields the label and outline of each component; outlines are (N, 2) in fractions of the image, N >= 3."""
         for label, (x, y, _, _), alone in self.components():
             outline = outline_of(alone)
-            outline = np.concatenate([outline, outline[:1].repeat(max(0, 3 - len(outline)), 0)])  # if a speck
+            outline = np.concatenate([outline, outline[:1].repeat(max(0, 3 - len(outline)), 0)])  # of 1 or 2 pixels
             yield label, (outline + [x, y]) / self.mask.shape[::-1]
 
 
 def outline_of(pixels: np.ndarray) -> np.ndarray:
-    """Returns one outline (N, 2) of x, y that, filled by the even-odd rule, is the component uint8 (h, w).
+    """Returns the outline (N, 2) of a component, as x and y, which restores the component if filled by even-odd rule.
 
-    Each hole is connected to the edge on its left by a cut, there and back, through pixels of the component.
+    Each hole is connected to the outline on its left by a cut through pixels of the component.
+
+    pixels: The component, uint8 (H, W).
     """
     contours, tree = cv2.findContours(pixels, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
     rings = [(of[3] >= 0, contour.reshape(-1, 2)) for contour, of in zip(contours, tree[0], strict=True)]
@@ -414,7 +428,7 @@ def _cvat_image(item: _Drawn) -> ElementTree.Element:
 
 
 def _yolo_lines(item: _Drawn, labels: dict[str, int]) -> str:
-    """Returns a line for each component. labels: the numbers of the classes; new classes are added to it."""
+    """Returns a line for each component. labels: Class numbers by label, to which new classes are added."""
     outlines = ((labels.setdefault(label, len(labels)), outline) for label, outline in item.outlines())
     return "\n".join(f"{kind} " + " ".join(f"{v:.8f}" for v in outline.ravel()) for kind, outline in outlines)
 
@@ -434,7 +448,6 @@ def _task(item: _Drawn, names: Names) -> dict[str, Any]:
 
 
 def _runs(mask: np.ndarray) -> list[int]:
-    """Returns the run lengths along the rows, background first."""
     flat = mask.ravel()
     edges = np.concatenate([[0], np.flatnonzero(np.diff(flat)) + 1, [flat.size]])
     runs = np.diff(edges).tolist()

@@ -1,7 +1,7 @@
-"""Heat maps as DICOM Parametric Maps; decisions, findings and scores as measurement reports (PS3.16, TID 1500).
+"""Exports of heat maps as DICOM Parametric Maps, and of decisions, findings and scores as DICOM measurement reports.
 
-Each case has one report per reader, and one whose observer is the algorithm, a device. A reader's report names the
-model whose score was displayed, and none if the case was read blind.
+Reports follow TID 1500 of PS3.16. Each case has one report per reader, and one whose observer is the detector as a
+device. A reader's report names the detector whose score was displayed, or no detector if the case was read blind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from core.studio.review.exports.tables import Names
 from core.studio.runs import records as runs
 from core.studio.runs.readings import pixel_scale, unpack_map, unpack_not_judged
 
-SCHEME = "99PMSACL"  # scheme of codes that are in no vocabulary
+SCHEME = "99PMSACL"  # private coding scheme of this studio
 _READING = "coalesce(r.score_roi, r.score) AS score, coalesce(r.percentile_roi, r.percentile) AS percentile, "
 _READING += "coalesce(r.flagged_roi, r.flagged) AS flagged, r.created AS scored"
 
@@ -33,10 +33,13 @@ _READING += "coalesce(r.flagged_roi, r.flagged) AS flagged, r.created AS scored"
 def export_dicom_map(
     store: Store, study: str, out: Target, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """Writes one Parametric Map (.dcm) into `out` for each DICOM case with a heat map of `run`.
+    """Writes the heat map of each case that was imported from DICOM as a DICOM Parametric Map (.dcm).
 
-    run: None for the run that Review opens with. Returns what `export_dicom_seg` does, without "masks". Raises
-    NothingToExport if no case has a map, and ValueError if `run` has scored no case.
+    keep_names: Whether real names, UIDs and dates are exported instead of remapped ones.
+    run: Id of the run whose heat maps are exported, by default the study's default run.
+
+    Returns the result of `export_dicom_seg`, without "masks". Raises NothingToExport if no file is written, and
+    ValueError if `run` has scored no case.
     """
     names, algorithm = Names(store, study, keep_names), _algorithm(store, study, run)
     rows = each(
@@ -69,10 +72,11 @@ def _algorithm(store: Store, study: str, run: str | None) -> Algorithm:
 def _parametric_map(
     source: Source, heat: np.ndarray, hidden: np.ndarray, algorithm: Algorithm, scale: Any
 ) -> pydicom.Dataset:
-    """Builds the map from heat, float32 (h, w), resized to the image's grid, in 16 bits with slope and intercept.
+    """Builds a Parametric Map of 16 bits, resized to the image, with slope and intercept of the stored values.
 
-    hidden: bool (h, w), true where nothing is judged: these pixels hold the padding value 0, which has no meaning in
-    the map. scale: the run's (lo, hi), with which viewers display it, so that a usual image looks usual.
+    heat: Heat map, float32 (h, w).
+    hidden: Whether a pixel is not judged, bool (h, w). Such pixels get the padding value 0.
+    scale: Colour scale of the run, which viewers use as window.
     """
     import highdicom as hd
     from pydicom.sr.codedict import codes
@@ -126,10 +130,15 @@ def _words(facts: dict[str, str]) -> str:
 def export_dicom_sr(
     store: Store, study: str, out: Target, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """Writes measurement reports (.dcm) into `out`, for each DICOM case that was read or scored.
+    """Writes DICOM measurement reports (.dcm) of each case that was imported from DICOM and read or scored.
 
-    There is one for each reader who decided or recorded a finding, and one for the score of `run` (by default the run
-    that Review opens with). Returns what `export_dicom_map` does. Raises NothingToExport without any report.
+    Each reader who decided or recorded a finding has a report, and the score of the run has another.
+
+    keep_names: Whether real names, UIDs and dates are exported instead of remapped ones.
+    run: Id of the run whose scores are exported, by default the study's default run.
+
+    Returns the result of `export_dicom_seg`, without "masks". Raises NothingToExport if no file is written, and
+    ValueError if `run` has scored no case.
     """
     names, algorithms = Names(store, study, keep_names), {"": Algorithm()}
     default = _algorithm(store, study, run)
@@ -155,7 +164,7 @@ def export_dicom_sr(
 
 
 def _words_by_author(store: Store, case: int, run: str) -> dict[str, dict[str, list[dict]]]:
-    """Returns a case's reviews, findings and scores by author: {author: {"reviews", "findings", "scores"}}."""
+    """Returns the decisions, findings and scores of a case as {author: {"reviews", "findings", "scores"}}."""
     by_author: dict[str, dict[str, list[dict]]] = {}
     reviews = store.query(
         f"SELECT v.*, {_READING} FROM current_reviews k JOIN reviews v ON v.id = k.review_id "
@@ -182,7 +191,7 @@ def _words_by_author(store: Store, case: int, run: str) -> dict[str, dict[str, l
 def _report(
     source: Source, name: str, words: dict[str, list[dict]], device: Algorithm | None, algorithms: dict[str, Algorithm]
 ) -> pydicom.Dataset:
-    """Builds a report. device: the observer, None for a reader. algorithms: run -> algorithm of displayed scores."""
+    """Builds a report. device: Detector that is the observer, or None for a reader. algorithms: Detectors by run."""
     import highdicom as hd
     from pydicom.sr.codedict import codes
 
@@ -211,7 +220,7 @@ def _report(
     content = hd.sr.MeasurementReport(
         observation_context=hd.sr.ObservationContext(
             observer_person_context=reader,
-            # A reader who read blind was not influenced by a device.
+            # A blind reader was not influenced by a detector.
             observer_device_context=observer if used.run else None,
         ),
         procedure_reported=codes.SCT.ImagingProcedure,
@@ -224,7 +233,7 @@ def _report(
 
 
 def _decision(source: Source, row: dict, algorithms: dict[str, Algorithm]) -> Any:
-    """Builds the group of a decision, by a reader or by a run's threshold, with the score that it is based on."""
+    """Builds the group of a decision, by a reader or a run's threshold, with the score behind it."""
     import highdicom as hd
     from pydicom.sr.codedict import codes
 
@@ -261,7 +270,6 @@ def _decision(source: Source, row: dict, algorithms: dict[str, Algorithm]) -> An
 
 
 def _finding(source: Source, row: dict) -> Any:
-    """Builds the group of one finding: its label, its box as a region of the image, the area of its mask."""
     import highdicom as hd
     from pydicom.sr.codedict import codes
 

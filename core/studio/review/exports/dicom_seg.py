@@ -1,9 +1,9 @@
-"""DICOM-SEG by highdicom, for cases that came as DICOM: one file for each lesion mask, one segment for each component.
-Also holds the code that all DICOM exports share.
+"""Export of lesion masks as DICOM Segmentations by highdicom, and the code that all DICOM exports share.
 
-A file names the software and model that made it, and its author. Its UIDs follow from its content, and its times are
-those of the mask, reading or decision: a repeated export is identical byte for byte, and an archive stores it once. A
-mask with more than MOST components becomes one segment, because each segment is a separate frame in the file.
+Each mask of a case that was imported from DICOM becomes a file, with one segment for each component. A mask with more
+than MOST components becomes one segment, because each segment is a frame. A file names the software, the model and the
+author. UIDs are derived from the content, and times are those of the mask, score or decision, so that a repeated export
+is identical byte for byte and an archive stores the file once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from core.studio.runs import records as runs
 from core.studio.runs import weights
 from core.studio.runs.operating import in_effect, level_of
 
-MOST = 64  # segments
+MOST = 64  # maximum number of segments
 KINDS = {"reference": "Reference mask", "reader": "Reader's mask"}
 MAKER, ALGORITHM = "PMSACL Studio", "algorithm"
 _NAMED = ("PatientName", "PatientID", "PatientBirthDate", "AccessionNumber", "ReferringPhysicianName", "StudyID")
@@ -43,12 +43,18 @@ _REQUIRED = ("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "Stud
              "AccessionNumber", "ReferringPhysicianName")  # fmt: skip
 
 _DATE, _TIME = r"\d{8}", r"\d{2}(\d\d){0,2}(\.\d{1,6})?"
-_MOMENTS = {"StudyDate": _DATE, "StudyTime": _TIME, "PatientBirthDate": _DATE}  # other values count as unknown
+_MOMENTS = {"StudyDate": _DATE, "StudyTime": _TIME, "PatientBirthDate": _DATE}  # valid values; others count as unknown
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The detector behind a score. digest: SHA-256 of its weights, or "". threshold: the score above which it flags."""
+    """Description of the detector that computed a score or a heat map.
+
+    run: Id of the run, or "" if there is no detector.
+    title: Name of the detector for people.
+    digest: SHA-256 of the detector's weights, or "".
+    threshold: Score above which the detector flags an image, or None.
+    """
 
     run: str = ""
     title: str = ""
@@ -57,8 +63,7 @@ class Algorithm:
 
     @classmethod
     def of(cls, store: Store, run_id: str) -> Algorithm:
-        """Describes a run's detector. The threshold is that of the operating point in effect, by default
-        the threshold from held-out normals."""
+        """Returns the description of a run's detector, with the threshold of the operating point in effect."""
         run = runs.get_run(store, run_id)
         threshold = level_of(store, run_id, in_effect(store, run_id)[run_id])
         title, digest = DETECTORS.title(run["method"]), weights.digest(runs.run_folder(store, run_id))
@@ -66,26 +71,32 @@ class Algorithm:
 
     @property
     def facts(self) -> dict[str, str]:
+        """Run, digest of the weights and threshold as texts, by name."""
         facts = {"run": self.run, "model SHA-256": self.digest}
         return facts if self.threshold is None else facts | {"threshold": f"{self.threshold:.9g}"}
 
     @property
     def equipment(self) -> dict[str, Any]:
-        """highdicom's arguments: the algorithm is a device whose serial number is the digest of its weights."""
+        """Arguments of highdicom that describe the algorithm as a device, whose serial number is `digest`."""
         model = f"{MAKER} {self.title}".strip()[:64]
         return {"manufacturer": MAKER, "manufacturer_model_name": model, "software_versions": software(),
                 "device_serial_number": self.digest or "none"}  # fmt: skip
 
 
 def software() -> str:
-    """Returns the version of the studio, with its commit if it runs from a clone."""
+    """Returns the version of the studio, followed by the commit if the studio runs from a clone."""
     return f"{runs.version()} {runs.code_version()}".strip()
 
 
 @dataclass
 class Source:
-    """A case's image as exported files refer to it. header: its header, converted to one plane. frame: from 1, None for
-    a single-image file. kind: its SOP class before the conversion. mapped: function that remaps a UID."""
+    """DICOM image of a case to which exported files refer.
+
+    header: DICOM header, converted to a single plane.
+    kind: SOP class before the conversion.
+    frame: Number of the frame from 1, or None if the file holds a single image.
+    mapped: Function that returns the exported form of a UID.
+    """
 
     header: pydicom.Dataset
     kind: str
@@ -94,7 +105,7 @@ class Source:
 
     @classmethod
     def of(cls, header: pydicom.Dataset, frame: int = 0, mapped: Callable[[str], str] = str) -> Source:
-        """Builds a source from a header, which is reduced to one plane; frame: from 0."""
+        """Returns the source of a header, which is converted in place. frame: Number of the frame from 0."""
         _complete(header)
         kind, frames = str(header.SOPClassUID), dicom.whole(header, "NumberOfFrames") or 1
         _flat(header, frame)
@@ -102,16 +113,23 @@ class Source:
 
     @property
     def frames(self) -> list[int] | None:
+        """List with the number of the frame, or None if the file holds a single image."""
         return None if self.frame is None else [self.frame]
 
     def uids(self, file_kind: str, author: str, *content: object) -> dict[str, Any]:
-        """Returns highdicom's arguments for a file of `content`: one series per study, kind of file and author."""
+        """Returns the series and instance UID of a file, as arguments of highdicom.
+
+        Files of one DICOM study, kind and author are in one series. content: Values that identify the file.
+        """
         series = uid_of(file_kind, self.header.StudyInstanceUID, author)
         instance = uid_of(series, self.header.SOPInstanceUID, self.frame, *content)
         return {"series_instance_uid": series, "sop_instance_uid": self.mapped(instance)}
 
     def sealed(self, file: pydicom.Dataset, when: str) -> pydicom.Dataset:
-        """Completes a file: references to the source, the content's times (`when`, ISO, UTC), no random UIDs."""
+        """Completes and returns a file: replaces random UIDs, and sets all times and the references to the source.
+
+        when: Time of the content in ISO format and UTC.
+        """
         _refer(file, self)
         day, clock = when[:10].replace("-", ""), when[11:23].replace(":", "")
         for element in file.iterall():
@@ -128,7 +146,7 @@ class Source:
 
 
 def uid_of(*values: object) -> str:
-    """Returns a UID derived from values that identify an object: the same UID for the same values."""
+    """Returns a UID that is derived from the values, so that the same values give the same UID."""
     return UID_ROOT + str(int.from_bytes(hashlib.sha256(repr([str(p) for p in values]).encode()).digest()[:16], "big"))
 
 
@@ -141,12 +159,15 @@ def export_dicom_seg(
     masks: str = "",
     form: str = "BINARY",
 ) -> dict:
-    """Writes one DICOM-SEG file (.dcm) into `out` for each DICOM case with a mask.
+    """Writes a DICOM Segmentation (.dcm) for the lesion mask of each case that was imported from DICOM.
 
-    form: BINARY, one frame per segment, or LABELMAP, one frame whose values are the segments' numbers (components of a
-    mask never overlap). Returns {"files", "passed_over": number of cases that are not DICOM or have an empty mask,
-    "left_out": [{"case", "reason"}], "burned_in", "masks"}. A file's description says whether its mask is the reference
-    or a reader's. masks: the kind, as in `Masks`. Raises NothingToExport if no file is written.
+    keep_names: Whether real names, UIDs and dates are exported instead of remapped ones.
+    masks: Kind of the masks, as in `Masks`.
+    form: "BINARY" for one frame per segment, or "LABELMAP" for one frame whose values are the numbers of the segments.
+
+    Returns {"files": number of files, "passed_over": number of cases that are not DICOM or have an empty mask,
+    "left_out": cases that failed, as [{"case", "reason"}], "burned_in": cases with likely burned-in text, as {"cases":
+    ids}, "masks": number of masks by kind}. Raises NothingToExport if no file is written.
     """
     names, algorithms = Names(store, study, keep_names), dict[str, Algorithm]()
     labels = pictures.Labels(store, study)
@@ -163,9 +184,9 @@ def export_dicom_seg(
             yield f"seg-{row['id']}-v{row['version']}.dcm", source.sealed(segmentation, names.when(row["drawn"]) or "")
 
     nothing = "no case of this study came as DICOM with a mask"
-    of = Masks(store, study, masks)
+    exported = Masks(store, study, masks)
     name = "dicom-labelmap" if form == "LABELMAP" else "dicom-seg"
-    return write_all(store, study, out, by, names, name, of, files, nothing) | {"masks": dict(of.counts)}
+    return write_all(store, study, out, by, names, name, exported, files, nothing) | {"masks": dict(exported.counts)}
 
 
 def write_all(
@@ -179,10 +200,15 @@ def write_all(
     make: Callable[[Source, dict], Iterator[tuple[str, pydicom.Dataset]]],
     nothing: str,
 ) -> dict:
-    """Writes the files that `make` yields for each case that came as DICOM; returns the result of `export_dicom_seg`.
-    rows: columns of the cases, read one at a time.
+    """Writes the files of a DICOM export and records the export in the audit trail.
 
-    A case whose header cannot be referenced, or whose file is missing, is skipped and reported.
+    names: Names that the files use.
+    format: Name of the export format.
+    rows: Rows of the cases, read one at a time.
+    make: Function that yields the name and dataset of each file of a case.
+    nothing: Reason to report if no file is written.
+
+    Returns the result of `export_dicom_seg`, without "masks". Raises NothingToExport if no file is written.
     """
     written, passed, files, left_out = list[int](), 0, 0, list[dict[str, str]]()
     for row in rows:
@@ -210,7 +236,7 @@ def write_all(
 def _objects(
     row: dict, names: Names, make: Callable[[Source, dict], Iterator[tuple[str, pydicom.Dataset]]]
 ) -> list[tuple[str, bytes]]:
-    """Returns all files of one case, by name."""
+    """Returns the name and content of all files of one case."""
     header = dicom.header(Path(row["path"]))
     if not names.keep:
         _anonymise(header, names, row)
@@ -232,8 +258,8 @@ def _segmentation(
     kind: str = "reader",
     form: str = "BINARY",
 ) -> pydicom.Dataset:
-    """Builds the file. kind: "reference" or "reader". form: BINARY or LABELMAP. threshold: the heat map level at which
-    `algorithm` outlined the mask; None: drawn by hand."""
+    """Builds a DICOM Segmentation. algorithm, threshold: Detector whose heat map was outlined and the heat-map value
+    of the outline, or None for a mask drawn by hand. kind: Key of KINDS."""
     import highdicom as hd
     from pydicom.sr.codedict import codes
 
@@ -275,17 +301,16 @@ def _segmentation(
 
 
 def person(name: str) -> str:
-    """Converts a reader's name to a DICOM person name with one component."""
+    """Converts a reader's name to a DICOM person name that has only a family name."""
     plain = "".join(" " if c in "^=\\" or not c.isprintable() else c for c in name).strip()
     return f"{plain[:63] or 'unknown'}^"
 
 
 def _flat(header: pydicom.Dataset, frame: int) -> None:
-    """Converts any image, or one frame of a file, to a single plane, as highdicom requires.
+    """Converts the header of an image, or of one frame of a file, to the single plane that highdicom requires.
 
-    A frame lies where its functional groups say. Radiographs, endoscopy and ultrasound have no position in space, but
-    highdicom requires one: the image's own plane, in a separate frame of reference, with a spacing of 1 if it is
-    unknown.
+    The position of a frame is read from its functional groups. Images without a position in space, such as radiographs,
+    get their own plane and frame of reference, and unknown spacings become 1.
     """
     shared = header.get("SharedFunctionalGroupsSequence") or []
     groups = [*shared, *(header.get("PerFrameFunctionalGroupsSequence") or [])[frame : frame + 1]]
@@ -314,7 +339,7 @@ def _flat(header: pydicom.Dataset, frame: int) -> None:
 
 
 def _refer(item: pydicom.Dataset, source: Source, derived: bool = False) -> None:
-    """Sets the source's SOP class in every reference to it, and its frame number in a SourceImageSequence."""
+    """Sets the source's SOP class in every reference to the source, and the frame number in a SourceImageSequence."""
     if item.get("ReferencedSOPInstanceUID") == source.header.SOPInstanceUID:
         item.ReferencedSOPClassUID = source.kind
         if source.frame is not None and derived:
@@ -326,7 +351,7 @@ def _refer(item: pydicom.Dataset, source: Source, derived: bool = False) -> None
 
 
 def _complete(source: pydicom.Dataset) -> None:
-    """Adds what highdicom requires of a source and some devices omit, with values that mean 'unknown'."""
+    """Adds attributes that highdicom requires and some devices omit, with values that mean 'unknown'."""
     for keyword in _REQUIRED:
         if keyword not in source:
             setattr(source, keyword, "")
@@ -336,7 +361,7 @@ def _complete(source: pydicom.Dataset) -> None:
     if not dicom.text(source, "SOPClassUID"):
         source.SOPClassUID = SecondaryCaptureImageStorage
     if not set(dicom.text(source, "SpecificCharacterSet").split("\\")) <= set(pydicom.charset.python_encoding):
-        source.SpecificCharacterSet = "ISO_IR 192"  # texts that pydicom could read are written as UTF-8
+        source.SpecificCharacterSet = "ISO_IR 192"  # UTF-8, in which pydicom then writes the texts
     for keyword in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID"):
         if not source.get(keyword):
             uids = [source.get(k) for k in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")]
@@ -344,7 +369,7 @@ def _complete(source: pydicom.Dataset) -> None:
 
 
 def _anonymise(source: pydicom.Dataset, names: Names, row: dict) -> None:
-    # All slices of a volume, and all files of a patient, name one patient.
+    # All slices of a volume and all files of a patient get the same patient id.
     patient = source.get("PatientID") or source.get("StudyInstanceUID") or row["sha256"]
     for keyword in _NAMED:
         if keyword in source:

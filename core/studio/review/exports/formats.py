@@ -1,4 +1,4 @@
-"""The formats in which a study is exported, with the names that API, command line and page use."""
+"""Registry of the formats in which a study is exported, by the names that API, command line and page use."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from core.studio.review.exports.pictures import Target, export_anomalib, export_
 from core.studio.review.exports.tables import export_csv, export_findings, export_scores
 from core.studio.runs.marks import TRUTHS
 
-FILES: dict[str, Callable[..., dict]] = {  # formats of many files, in a folder or a zip
+FILES: dict[str, Callable[..., dict]] = {  # formats with many files, written to a folder or a zip
     "png": export_png, "dicom-seg": export_dicom_seg, "dicom-labelmap": partial(export_dicom_seg, form="LABELMAP"),
     "anomalib": export_anomalib,
 }  # fmt: skip
-OF_A_RUN = {"dicom-map": export_dicom_map, "dicom-sr": export_dicom_sr}  # also many files, for one run
+OF_A_RUN = {"dicom-map": export_dicom_map, "dicom-sr": export_dicom_sr}  # formats with many files for one run
 TABLES = {"scores": export_scores, "findings": export_findings}
 SUFFIXES = {
     "csv": "csv",
@@ -41,12 +41,16 @@ def write_form(
     run: str | None = None,
     masks: str = "",
 ) -> dict:
-    """Exports a study in the format `form` to `target`; returns the result of that format's export function.
+    """Exports a study and returns the result of the format's export function.
 
-    target: one file (a zip of many), or a folder of many if it has no suffix. run: the run whose scores and maps are
-    exported, by default the run that Review opens with. masks: "reference" or "readers" for lesion masks of that kind
-    only; else each case's reference or, without one, a reader's newest mask. Raises ValueError, and leaves no file, if
-    there is nothing to export or the format is unknown.
+    form: Key of SUFFIXES.
+    target: File to write, which is a zip for formats with many files, or a folder if the path has no suffix.
+    keep_names: Whether real names are exported instead of remapped ones.
+    run: Id of the run whose scores and heat maps are exported, by default the study's default run.
+    masks: "reference" or "readers" for lesion masks of this kind only, or "" for the reference mask of each case or
+        else the newest mask by a reader.
+
+    Raises ValueError, and leaves no file, if there is nothing to export or `form` or `masks` is invalid.
     """
     if form not in SUFFIXES:
         raise ValueError(f"a study is exported as one of {', '.join(SUFFIXES)}, not {form!r}")

@@ -1,4 +1,4 @@
-"""Lesion masks as PNG files and COCO, the components of a mask, and a study as folders of images for anomalib."""
+"""Exports of lesion masks as PNG files and COCO, and of a study as image folders for anomalib."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ from core.studio.review.decisions import finding_labels as study_labels
 from core.studio.review.exports.tables import Names, recorded
 from core.studio.review.results import settled
 
-# A lesion mask as connected components (8 neighbours), which together are the mask, pixel for pixel.
-
 DEFAULT = "lesion"
 
 
 class NothingToExport(ValueError):
-    """Raised if a study has nothing to export in the requested format."""
+    """Raised if a study has nothing to export in the requested format. why: Reason for people, as a clause."""
 
     def __init__(self, why: str = "no case of this study has a lesion mask") -> None:
         super().__init__(f"There is nothing to export: {why}.")
@@ -37,8 +35,12 @@ class NothingToExport(ValueError):
 
 @dataclass(frozen=True)
 class Component:
-    """One component of a mask. counts: COCO's run lengths, down the columns, background first; bbox: x, y, width,
-    height in pixels."""
+    """One connected component of a mask.
+
+    counts: Run lengths of the component down the columns of the image, background first, as in COCO.
+    area: Number of pixels.
+    bbox: Bounding box (x, y, width, height) in pixels.
+    """
 
     counts: list[int]
     area: int
@@ -46,13 +48,16 @@ class Component:
 
 
 def label_map(mask: np.ndarray) -> tuple[np.ndarray, int]:
-    """Numbers the components of a mask (H, W); returns int32 (H, W), 0 outside and 1 to n inside, and n."""
+    """Numbers the components of a mask (H, W).
+
+    Returns the numbers, int32 (H, W), from 1 in the components and 0 outside, and the number of components.
+    """
     count, labelled = cv2.connectedComponents((np.asarray(mask) > 0).astype(np.uint8), connectivity=8, ltype=cv2.CV_32S)
     return labelled, count - 1
 
 
 def components(mask: np.ndarray) -> Iterator[Component]:
-    """Yields the components of a mask (H, W) from the upper left, in time linear in its number of pixels."""
+    """Yields the connected components of a mask (H, W), starting from the upper left."""
     mask = (np.asarray(mask) > 0).astype(np.uint8)
     if not mask.any():
         return
@@ -70,7 +75,7 @@ def components(mask: np.ndarray) -> Iterator[Component]:
 
 
 class Labels:
-    """The labels of a study's masks and of their components, from the findings that refer to the masks."""
+    """Labels of a study's masks and components, from the findings that refer to the masks."""
 
     def __init__(self, store: Store, study: str) -> None:
         rows = store.query(
@@ -85,13 +90,19 @@ class Labels:
         self._listed = study_labels(store, study)
 
     def named(self, row: dict) -> str | None:
-        """Returns the label of a mask (a row of `Masks`): its newest finding's, else its note if the study lists that
-        as a label; None if it has none."""
+        """Returns the label of a mask, or None if the mask has no label. row: Row of `Masks`.
+
+        The label is that of the newest finding, or else the mask's note if the note is one of the study's labels.
+        """
         findings = self._found.get((row["id"], row["version"]))
         return findings[-1][0] if findings else row["note"] if row["note"] in self._listed else None
 
     def of(self, row: dict, bbox: Sequence[float]) -> str:
-        """Returns a component's label, from the finding with the most similar box. bbox: x, y, width, height."""
+        """Returns the label of a mask's component, from the finding whose box overlaps most with the component.
+
+        row: Row of `Masks`.
+        bbox: Bounding box (x, y, width, height) of the component in pixels.
+        """
         x, y, w, h = bbox
         best, most = self.named(row) or DEFAULT, 0.0
         for label, box in self._found.get((row["id"], row["version"]), ()):
@@ -103,14 +114,12 @@ class Labels:
         return best
 
 
-# Lesion masks as PNG files and as COCO (RLE by pycocotools), one annotation for each connected component.
-
-
 @dataclass
 class Masks:
-    """The masks of an export, one for each case that has one: the reference, else a reader's newest mask.
+    """Iterable of the masks to export, one for each case: the reference mask, or else the newest mask by a reader.
 
-    kind: `reference` or `readers` for masks of that kind only. counts: how many of each kind were yielded so far.
+    kind: "reference" or "readers" for masks of this kind only, or "" for both.
+    counts: Number of masks yielded so far, by kind.
     """
 
     store: Store
@@ -119,8 +128,8 @@ class Masks:
     counts: Counter[str] = field(default_factory=Counter)
 
     def __iter__(self) -> Iterator[dict]:
-        """Yields one at a time: the case's columns, png, version, source, note, run, threshold, drawn_by, drawn, kind
-        ("reference" or "reader")."""
+        """Yields one row at a time: the columns of the case with "png", "version", "source", "note", "run",
+        "threshold", "drawn_by": author, "drawn": time, and "kind": "reference" or "reader"."""
         references = reference_masks(self.store, self.study)
         query = (
             "SELECT m.case_id, max(m.id) AS id FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
@@ -130,7 +139,7 @@ class Masks:
         chosen = {"": {**newest, **references}, "reference": references, "readers": newest}[self.kind]
         self.counts.clear()
         for case in sorted(chosen):
-            for row in self.store.query(_MASK, [chosen[case]]):  # masks erased meanwhile are skipped
+            for row in self.store.query(_MASK, [chosen[case]]):  # no row if the mask was erased during the export
                 row["kind"] = "reference" if references.get(case) == chosen[case] else "reader"
                 self.counts[row["kind"]] += 1
                 yield row
@@ -143,19 +152,19 @@ _MASK = (
 
 
 def each(store: Store, keys: str, params: Sequence[Any], row_query: str) -> Iterator[dict]:
-    """Yields the rows of `row_query` for each row of the query `keys`, whose columns are its parameters `:column`.
+    """Yields the rows of `row_query` for each row of the query `keys`, so that one large row at a time is in memory.
 
-    One row at a time is in memory; rows erased meanwhile are skipped.
+    keys: Query with the parameters `params`, whose columns are the named parameters of `row_query`.
     """
     for row in store.query(keys, params):
         yield from store.query(row_query, row)
 
 
-Target = Path | zipfile.ZipFile  # a folder or a zip, to which files are exported one by one
+Target = Path | zipfile.ZipFile  # folder or open zip into which an export writes its files
 
 
 def put(out: Target, name: str, data: bytes) -> None:
-    """Writes an exported file. name: with its folders, separated by '/'."""
+    """Writes a file into a folder or zip. name: Path of the file in `out`, with folders separated by "/"."""
     if isinstance(out, zipfile.ZipFile):
         out.writestr(name, data, zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED)
     else:
@@ -164,14 +173,17 @@ def put(out: Target, name: str, data: bytes) -> None:
 
 
 def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
-    """Writes one 1-bit PNG for each case with a mask, byte for byte as stored, and `masks.csv`, which says whether each
-    is the reference or a reader's.
+    """Writes the lesion mask of each case as a 1-bit PNG file, and `masks.csv` with the kind and reader of each mask.
 
-    masks: the kind, as in `Masks`. Returns {"files", "masks", "burned_in"}. Raises NothingToExport without masks.
+    keep_names: Whether real names are exported instead of remapped ones.
+    masks: Kind of the masks, as in `Masks`.
+
+    Returns {"files": number of PNG files, "masks": number of masks by kind, "burned_in": cases with likely burned-in
+    text, as {"cases": ids}}. Raises NothingToExport if the study has no mask.
     """
     names, written, lines = Names(store, study, keep_names), list[int](), ["file,kind,reader"]
-    of = Masks(store, study, masks)
-    for row in of:
+    exported = Masks(store, study, masks)
+    for row in exported:
         file = f"{file_name(names.case(row), row['id'])}.png"
         put(out, file, row["png"])
         written.append(row["id"])
@@ -179,47 +191,52 @@ def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool 
     if not written:
         raise NothingToExport
     put(out, "masks.csv", "\n".join([*lines, ""]).encode())
-    text = recorded(store, study, by, names, "png", written, files=len(written), **of.counts)
-    return {"files": len(written), "masks": dict(of.counts), "burned_in": text}
+    text = recorded(store, study, by, names, "png", written, files=len(written), **exported.counts)
+    return {"files": len(written), "masks": dict(exported.counts), "burned_in": text}
 
 
 def file_name(name: str, case_id: int) -> str:
-    """Returns the stem of a mask's PNG file."""
+    """Returns the file name of a case's mask, without suffix. name: Exported name of the case."""
     return f"{clean(name)}-{case_id}"
 
 
 def clean(name: str) -> str:
-    """Converts a name to a valid file name: letters, digits and `-_. `, at most 180 bytes."""
+    """Converts a name to a valid file name of letters, digits and the characters `-_. `, with at most 180 bytes."""
     plain = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)
     return plain.encode()[:180].decode(errors="ignore")
 
 
 def export_coco(store: Store, study: str, target: Path, by: str, keep_names: bool = False, masks: str = "") -> dict:
-    """Writes COCO: every test image, one annotation for each component of its mask, as compressed RLE.
+    """Writes a COCO file with all test images and one annotation, as compressed RLE, for each component of a mask.
 
-    Frames and slices have `recording` and `frame` (a frame's number from 1, or a slice's instance number), images with
-    likely burned-in text have `burned_in_text`, and annotations have `kind`: whether the mask is the reference or a
-    reader's. masks: the kind, as in `Masks`. Returns {"images", "annotations", "masks", "file", "burned_in"}.
+    Frames and slices also have "recording" and "frame" (frame number from 1, or instance number of the slice), images
+    with likely burned-in text have "burned_in_text", and annotations have "kind" ("reference" or "reader").
+
+    keep_names: Whether real names are exported instead of remapped ones.
+    masks: Kind of the masks, as in `Masks`.
+
+    Returns {"images": number of images, "annotations": number of annotations, "masks": number of masks by kind, "file",
+    "burned_in": cases with likely burned-in text, as {"cases": ids}}.
     """
     from pycocotools import mask as rle
 
     names = Names(store, study, keep_names)
     cases = store.query("SELECT * FROM cases WHERE study = ? AND split = 'test' ORDER BY id", [study])
     case_ids = [c["id"] for c in cases]
-    marked, several = set(burned_in.among(store, study, case_ids)["cases"]), volumes.parts(store, study)
+    marked, frames = set(burned_in.among(store, study, case_ids)["cases"]), volumes.parts(store, study)
     images = []
     for case in cases:
         image = {"id": case["id"], "width": case["width"], "height": case["height"], "split": case["split"]}
         image["file_name"] = f"{names.case(case)}.png"
-        if case["id"] in several:
-            image |= {"recording": names.recording(case), "frame": several[case["id"]]}
+        if case["id"] in frames:
+            image |= {"recording": names.recording(case), "frame": frames[case["id"]]}
         if case["id"] in marked:
             image["burned_in_text"] = True
         images.append(image)
     labels, called = list[str](), Labels(store, study)
     annotations: list[dict] = []
-    of = Masks(store, study, masks)
-    for row in (row for row in of if row["split"] == "test"):
+    exported = Masks(store, study, masks)
+    for row in (row for row in exported if row["split"] == "test"):
         size = [row["height"], row["width"]]
         for component in components(decode_mask(row["png"])):
             label = called.of(row, component.bbox)
@@ -246,46 +263,52 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
     return {
         "images": len(images),
         "annotations": len(annotations),
-        "masks": dict(of.counts),
+        "masks": dict(exported.counts),
         "file": str(target),
         "burned_in": text,
     }
 
 
-# A study as a folder for anomalib's MVTec and Folder readers, and for our own import (layout `loco`):
+# Folders for the MVTec and Folder readers of anomalib, and for the import of this studio (layout `loco`):
 # train/good/NAME.png, test/good/NAME.png, test/LABEL/NAME.png, ground_truth/LABEL/NAME_mask.png (0 and 255).
-# Normals that are held out for thresholds are in validation/good, as in MVTec LOCO: nothing is trained on them. Names
-# begin with a number of fixed length, because the readers pair images with masks by the order of their names.
+# Held-out normals are in validation/good, as in MVTec LOCO, so that nothing is trained on them. Names begin with a
+# number of fixed length, because anomalib pairs images with masks by the order of their names.
 
 NORMAL, ABNORMAL, MASK = "good", "abnormal", "_mask"
-PARTS = {"train": "train", "holdout": "validation", "test": "test"}  # the folder of each split
+PARTS = {"train": "train", "holdout": "validation", "test": "test"}  # split: folder
 
 
 def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
-    """Writes the study's images and masks in anomalib's layout; one image at a time is in memory.
+    """Writes a study's images and masks as folders for anomalib.
 
-    Returns {"files": images, "masks", "left_out": {reason: images}, "burned_in"}. An image imported without a label
-    gets its readers' label. The folder of an abnormal image is named after its finding, else after its first tag, the
-    kind of an imported defect. anomalib needs a mask for each abnormal image: if some have one, the others are skipped.
-    So are undecided images and missing files. Raises NothingToExport if there is no normal image to train with.
+    Unlabelled images get the label that readers decided. The folder of an abnormal image is named after the image's
+    finding, or else after its first tag. Undecided images, missing files and, if any abnormal image has a mask, all
+    abnormal images without a mask are skipped.
+
+    keep_names: Whether real names are exported instead of remapped ones.
+    masks: Kind of the masks, as in `Masks`.
+
+    Returns {"files": number of images, "masks": number of masks by kind, "left_out": number of skipped images by
+    reason, "burned_in": cases with likely burned-in text, as {"cases": ids}}. Raises NothingToExport if the study has
+    no image in the training or held-out split.
     """
-    names, words, called = Names(store, study, keep_names), settled(store, study), Labels(store, study)
-    of = Masks(store, study, masks)
-    mask_of = {r["id"]: (called.named(r), r["png"], r["kind"]) for r in of if decode_mask(r["png"]).any()}
+    names, decisions, called = Names(store, study, keep_names), settled(store, study), Labels(store, study)
+    exported = Masks(store, study, masks)
+    mask_of = {r["id"]: (called.named(r), r["png"], r["kind"]) for r in exported if decode_mask(r["png"]).any()}
     written, mask_counts, skipped, spelled = list[int](), Counter[str](), dict[str, int](), dict[str, str]()
     for case in each(
         store, "SELECT id FROM cases WHERE study = ? ORDER BY id", [study], "SELECT * FROM cases WHERE id = :id"
     ):
-        label = case["label"] if case["label"] != "unknown" else words.get(case["id"], "unknown")
-        why = "nobody decided on it" if label not in ("normal", ABNORMAL) else ""
+        label = case["label"] if case["label"] != "unknown" else decisions.get(case["id"], "unknown")
+        reason = "nobody decided on it" if label not in ("normal", ABNORMAL) else ""
         if label == ABNORMAL and mask_of and case["id"] not in mask_of:
-            why = "abnormal and without a mask"
+            reason = "abnormal and without a mask"
         try:
-            image = None if why else image_of(case)
+            image = None if reason else image_of(case)
         except Unreadable:
-            image, why = None, "its file is gone or changed"
+            image, reason = None, "its file is gone or changed"
         if image is None:
-            skipped[why] = skipped.get(why, 0) + 1
+            skipped[reason] = skipped.get(reason, 0) + 1
             continue
         stem = stem_of(names.case(case), case["id"])
         kind = NORMAL
@@ -307,12 +330,11 @@ def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: 
 
 
 def stem_of(name: str, case_id: int) -> str:
-    """Returns the stem of a case's image file; its mask file has the same stem followed by MASK."""
+    """Returns the file name of a case's image, without suffix. name: Exported name of the case."""
     return f"{case_id:09d}-{clean(name)}"
 
 
 def _folder(label: str) -> str:
-    """Returns a label as the name of a folder, which is never the folder of normal images."""
     name = clean(label).strip(" .")
     return f"{name} {ABNORMAL}" if name.lower() == NORMAL else name or ABNORMAL
 

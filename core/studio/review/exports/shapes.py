@@ -1,7 +1,7 @@
-"""Shapes drawn in other programs: one parser for each tool's files, which yields the shapes one by one.
+"""Parsers of annotation files from other programs, one for each tool, which yield shapes one by one.
 
-An item that cannot be read becomes a shape with a `problem`, a phrase for users, and does not affect the others. A file
-in another format is refused as a whole.
+An annotation that cannot be read becomes a shape with a `problem` and does not affect other shapes. A file in another
+format is refused as a whole.
 """
 
 from __future__ import annotations
@@ -23,23 +23,35 @@ import yaml
 
 from core.studio.db.foreign import Refused
 
-LARGEST = 256 << 20  # bytes of a file, and of everything a zip unpacks to
+LARGEST = 256 << 20  # maximum bytes of a file, and of all files in a zip
 MOST_FILES = 100_000
-FARTHEST = 1e7  # pixels, or shares of an image: beyond any picture
-LESION = "lesion"  # for shapes without a label
+FARTHEST = 1e7  # bound on coordinates, larger than any image
+LESION = "lesion"  # label of shapes without a label
 ODD = "a shape is not written as this tool writes it"
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm")
 
 
 @dataclass
 class Shape:
-    """One drawn lesion, in pixels or, with `shares`, in shares of the image; or the `problem` for which it is skipped.
+    """One annotated lesion in another tool's file, as one of rings, a box, an ellipse, runs, a brush or an image.
 
-    file: the image's name; names: alternatives, tried in turn. size: width and height of the image as drawn on.
-    rings: outlines (N, 2) of x, y; the shape is their union. box: x0, y0, x1, y1. ellipse: centre and radii. turn:
-    degrees clockwise by which box or ellipse is rotated about its middle, or about the box's upper left `corner`. runs:
-    run lengths, background first, of `window` (x, y, width, height), down its columns or along its rows. brush: Label
-    Studio's own run lengths. image: a mask as a file.
+    file: Name of the image in the file.
+    author: Name of the annotator, or None if unknown.
+    created: Time of the annotation as text, or None if unknown.
+    names: Alternative names of the image.
+    size: Width and height in pixels of the image in the other tool, or None if unknown.
+    shares: Whether coordinates are fractions of the image's width and height instead of pixels.
+    rings: Outlines (N, 2) of x and y, whose union is the lesion.
+    box: Corners (x0, y0, x1, y1).
+    ellipse: Centre and radii (x, y, rx, ry).
+    turn: Clockwise rotation of the box or ellipse in degrees.
+    corner: Whether the box is rotated about its upper left corner instead of its centre.
+    runs: Run lengths of a mask, background first.
+    window: Part (x, y, width, height) of the image that `runs` covers, by default the whole image.
+    columns: Whether runs go down the columns instead of along the rows.
+    brush: Bytes of a brush mask as Label Studio encodes it.
+    image: Bytes of a mask as an image file.
+    problem: Why the shape cannot be imported, as a phrase for users, or None.
     """
 
     file: str
@@ -63,7 +75,7 @@ class Shape:
 
 
 def item(file: str, read: Callable[..., Shape], *args: Any) -> Shape:
-    """Returns `read(*args)` or, if it fails, a shape of the file whose `problem` is the error's message, or ODD."""
+    """Returns the shape that `read(*args)` returns, or a shape of the image `file` with a problem if `read` fails."""
     try:
         return read(*args)
     except Refused as error:
@@ -73,7 +85,7 @@ def item(file: str, read: Callable[..., Shape], *args: Any) -> Shape:
 
 
 def number(value: Any) -> float:
-    """Reads a coordinate. Raises Refused unless it is a finite number within the size of pictures."""
+    """Reads a coordinate. Raises Refused unless the value is a number of magnitude below FARTHEST."""
     coordinate = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else math.nan
     if not abs(coordinate) < FARTHEST:
         raise Refused("a coordinate is not a number, or lies beyond any picture")
@@ -97,7 +109,7 @@ def _size(width: Any, height: Any) -> tuple[int, int] | None:
 
 
 def text_of(body: bytes) -> str:
-    """Decodes a text file: UTF-8 or UTF-16, with or without a byte order mark, or as its XML declaration says."""
+    """Decodes the bytes of a text file from UTF-16 with a byte order mark, the encoding of an XML header, or UTF-8."""
     if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return body.decode("utf-16")
     named = re.match(rb"<\?xml[^>]*encoding=[\"']([A-Za-z0-9._-]{1,40})[\"']", body)
@@ -105,14 +117,17 @@ def text_of(body: bytes) -> str:
 
 
 def unpacked(file: Path) -> Iterator[tuple[str, bytes]]:
-    """Yields (name, bytes) of each file in a zip. Raises Refused if it is too large or has a path outside the zip."""
+    """Yields the name and bytes of each file in a zip, except hidden files.
+
+    Raises Refused if the zip has too many files or bytes, or a path that leads outside.
+    """
     remaining = LARGEST
     with zipfile.ZipFile(file) as archive:
         if len(archive.infolist()) > MOST_FILES:
             raise Refused(f"{file.name} holds more than {MOST_FILES:,} files.")
         for entry in archive.infolist():
             name = entry.filename
-            if not entry.flag_bits & 0x800:  # many programs write UTF-8 without the flag for it
+            if not entry.flag_bits & 0x800:  # many programs write UTF-8 names without setting the flag for UTF-8
                 with contextlib.suppress(UnicodeError):
                     name = name.encode("cp437").decode("utf-8")
             name = name.replace("\\", "/")
@@ -129,10 +144,8 @@ def unpacked(file: Path) -> Iterator[tuple[str, bytes]]:
             yield name, body
 
 
-# COCO: images, annotations, categories.
-
-
 def coco(file: Path) -> Iterator[Shape]:
+    """Yields the shapes of a COCO file. Raises Refused if the file has another format."""
     body = json.loads(text_of(file.read_bytes()))
     if not isinstance(body, dict) or not all(isinstance(body.get(key), list) for key in ("images", "annotations")):
         raise Refused(f"{file.name} is not a COCO file: it has no lists of images and of annotations.")
@@ -148,7 +161,7 @@ def coco(file: Path) -> Iterator[Shape]:
 
 
 def _id(value: Any) -> str:
-    """Returns an identifier as text, for comparison: some tools write 7, others "7" or 7.0."""
+    """Returns an identifier as text, because tools write the same identifier as 7, "7" or 7.0."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -160,7 +173,7 @@ def _coco_shape(annotation: dict, of: list[dict], labels: dict[str, str]) -> Sha
     image, segmentation, kind = of[0], annotation.get("segmentation"), annotation.get("category_id")
     label = labels.get(_id(kind), LESION if kind is None else f"class {_id(kind)}")
     shape = Shape(str(image["file_name"]), label[:60], size=_size(image.get("width"), image.get("height")))
-    original = (image.get("extra") or {}).get("name")  # as Roboflow stores it
+    original = (image.get("extra") or {}).get("name")  # the original name, as Roboflow stores it
     shape.names = (str(original),) if original else ()
     if isinstance(segmentation, dict):
         counts, (h, w) = segmentation["counts"], segmentation["size"]
@@ -170,7 +183,7 @@ def _coco_shape(annotation: dict, of: list[dict], labels: dict[str, str]) -> Sha
         shape.rings = [_ring(ring) for ring in rings]
     elif annotation.get("bbox"):
         shape.box = _box(*annotation["bbox"])
-        shape.turn = number((annotation.get("attributes") or {}).get("rotation") or 0)  # as CVAT writes it
+        shape.turn = number((annotation.get("attributes") or {}).get("rotation") or 0)  # as CVAT stores the rotation
     else:
         subject = "keypoints have" if "keypoints" in annotation else "an annotation has"
         raise Refused(f"{subject} no area")
@@ -178,8 +191,8 @@ def _coco_shape(annotation: dict, of: list[dict], labels: dict[str, str]) -> Sha
 
 
 def _run_lengths(text: str) -> list[int]:
-    """Decodes COCO's run lengths: each letter holds five bits, lowest first, and whether more follow; from the fourth
-    run on, a value is the difference from the run two before."""
+    """Decodes the compressed run lengths of COCO. Each letter has five bits of a value, lowest first, and a bit that
+    says whether more letters follow. From the fourth run on, a value is the difference to the run two before."""
     runs: list[int] = []
     value = shift = 0
     for letter in text.encode("ascii", "replace"):
@@ -195,10 +208,8 @@ def _run_lengths(text: str) -> list[int]:
     return runs
 
 
-# CVAT's XML, alone or in a zip.
-
-
 def cvat(file: Path) -> Iterator[Shape]:
+    """Yields the shapes of a CVAT XML file or of a zip with such files. Raises Refused for another format."""
     if zipfile.is_zipfile(file):
         texts = [text_of(body) for name, body in unpacked(file) if name.lower().endswith(".xml")]
     else:
@@ -251,10 +262,8 @@ def _a(kind: str) -> str:
     return f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind[:60]}"
 
 
-# Label Studio's JSON and JSON-MIN.
-
-
 def label_studio(file: Path) -> Iterator[Shape]:
+    """Yields the shapes of a Label Studio file in JSON or JSON-MIN. Raises Refused for another format."""
     body = json.loads(text_of(file.read_bytes()))
     tasks = [body] if isinstance(body, dict) else body
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
@@ -279,7 +288,7 @@ def label_studio(file: Path) -> Iterator[Shape]:
                 continue
             who = version.get("completed_by")
             who = who.get("email") or who.get("username") if isinstance(who, dict) else who
-            grouped: dict[Any, list[dict]] = {}  # a shape, its label and its comment share one id
+            grouped: dict[Any, list[dict]] = {}  # results by id, because a shape, its label and its comment share an id
             for index, result in enumerate(version["result"]):
                 key = result.get("id") if isinstance(result, dict) else None
                 grouped.setdefault(index if key is None else str(key), []).append(result)
@@ -288,13 +297,13 @@ def label_studio(file: Path) -> Iterator[Shape]:
 
 
 def _regions_of(task: dict) -> list[dict]:
-    """Returns the shapes of a task in JSON-MIN: under the names of the labelling tags, each with its own size."""
+    """Returns the shapes of a task in JSON-MIN, which are lists under the names of the labelling tags."""
     lists = [value for value in task.values() if isinstance(value, list)]
     return [region for value in lists for region in value if isinstance(region, dict) and "original_width" in region]
 
 
 def _address(task: dict, data: dict) -> tuple[str, tuple[str, ...]]:
-    """Returns the name of a task's image, and variants of it: without a query, and with percent-encoding decoded."""
+    """Returns the name of a task's image, and variants of the name without a query and without percent-encoding."""
     texts = [value for value in data.values() if isinstance(value, str) and value]
     likely = (t for t in texts if PurePosixPath(t.split("?d=")[-1].split("?")[0]).suffix.lower() in IMAGES)
     raw = data.get("image") or next(likely, None) or task.get("file_upload") or next(iter(texts), "")
@@ -307,7 +316,7 @@ WORDS = ("textarea", "choices", "taxonomy", "rating", "number", "datetime", "pai
 
 
 def _ls_shape(name: str, names: tuple[str, ...], results: list[dict], who: Any, version: dict) -> Shape:
-    """Reads one region. results: the results that share its id; in JSON-MIN, its value alone."""
+    """Reads one shape. results: Results with the shape's id, or in JSON-MIN the shape's value alone."""
     regions = [result for result in results if result.get("type") not in WORDS]
     kind = str((regions or results)[0].get("type") or "shape").removesuffix("labels")
     values = {key: value for result in regions for key, value in (result.get("value") or result).items()}
@@ -333,10 +342,12 @@ def _ls_shape(name: str, names: tuple[str, ...], results: list[dict], who: Any, 
 
 
 def brush_mask(codes: list[int], width: int, height: int) -> np.ndarray:
-    """Decodes a brush mask of Label Studio to bool (H, W), true where alpha > 0; `codes` are the bytes of a bit stream.
+    """Decodes a brush mask of Label Studio to bool (H, W), True where the alpha channel is positive.
 
-    It starts with the number of values (4 per pixel), the bit width of a value and four bit widths of run lengths. Each
-    run is one repeated value or several values. Raises Refused if the pixel count is wrong or the data are truncated.
+    codes: Bytes of a bit stream. The stream starts with the number of values (4 per pixel), the bit width of a value
+        and four bit widths of run lengths. Each run is one repeated value or several values.
+
+    Raises Refused if the number of pixels is wrong or the stream is truncated.
     """
     if min(codes, default=0) < 0 or max(codes, default=0) > 255:
         raise Refused("a brush mark is not written as Label Studio writes it")
@@ -367,13 +378,12 @@ def brush_mask(codes: list[int], width: int, height: int) -> np.ndarray:
     return out.reshape(height, width, 4)[..., 3]
 
 
-# YOLO's labels in a zip: a text file for each image, and somewhere the names of the classes.
-
 _NO_LABELS = re.compile(r"(readme.*|train|val|valid|test|classes|labels|predefined_classes)\.txt$", re.I)
 _CLASSES = re.compile(r"(classes|labels|predefined_classes)\.txt$|.*\.names$", re.I)
 
 
 def yolo(file: Path) -> Iterator[Shape]:
+    """Yields the shapes of a zip of YOLO labels, with one text file for each image and the names of the classes."""
     suffixes = (".txt", ".yaml", ".yml", ".names", ".json")
     texts = {name: text_of(body) for name, body in unpacked(file) if name.lower().endswith(suffixes)}
     labels, points = _yolo_names(file, texts)
@@ -390,7 +400,7 @@ def yolo(file: Path) -> Iterator[Shape]:
 
 
 def _yolo_names(file: Path, texts: dict[str, str]) -> tuple[dict[int, str], bool]:
-    """Returns the names of classes by number, and whether the labels are boxes followed by points."""
+    """Returns the names of the classes by number, and whether boxes are followed by key points."""
     lists: list[dict[int, str]] = []
     points = False
     for name, text in texts.items():
@@ -418,8 +428,8 @@ def _yolo_shape(name: str, row: list[str], labels: dict[int, str], single: bool,
     if kind != int(kind) or kind < 0:
         raise Refused("a line does not begin with a class number")
     shape = Shape(name, labels.get(int(kind), LESION if single else f"class {int(kind)}"), shares=True)
-    scored = len(values) == 5 and 0 <= values[4] <= 1  # followed by a detector's confidence
-    tracked = len(values) == 6 and values[5] > 1  # and by the number of a track
+    scored = len(values) == 5 and 0 <= values[4] <= 1  # a box and the confidence of a detector
+    tracked = len(values) == 6 and values[5] > 1  # a box, a confidence and the number of a track
     if points or len(values) == 4 or scored or tracked:
         x, y, w, h = values[:4]
         shape.box = _box(x - w / 2, y - h / 2, w, h)
@@ -428,13 +438,11 @@ def _yolo_shape(name: str, row: list[str], labels: dict[int, str], single: bool,
     return shape
 
 
-# Masks as PNG files in a zip.
-
-
 def png(file: Path) -> Iterator[Shape]:
+    """Yields a shape for each PNG mask in a zip."""
     for name, body in unpacked(file):
         suffix = PurePosixPath(name).suffix.lower()
         if suffix == ".png":
             yield Shape(name, image=body)
         elif suffix in IMAGES:
-            yield Shape(name, problem=f"a mask is a {suffix[1:].upper()} file; masks come in as PNG")
+            yield Shape(name, problem=f"a mask is a {suffix[1:].upper()} file, but masks are imported only as PNG")

@@ -1,4 +1,4 @@
-"""Exported tables: which names they carry, their columns, and how their cells are written."""
+"""Exports of decisions, scores and findings as CSV tables, and the remapping of names in all exports."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from core.studio.review.cases import scored_runs
 from core.studio.runs.operating import in_effect, level_of
 from core.studio.runs.readings import NOT_JUDGED
 
-# De-identification: names, identifiers and dates are remapped, always in the same way for one study and secret.
+# De-identification remaps names, identifiers and dates with a secret key, in the same way in all exports of a study.
 
 UID_ROOT = "2.25."  # UIDs derived from a UUID-sized number (DICOM PS3.5, B.2)
 
 
 def names_for(store: Store, study: str, reader: str, single_user: bool, wanted: bool | None = None) -> Names:
-    """Returns the names that a file for `reader` may carry; every export calls this.
+    """Returns the names that an export for a reader uses.
 
-    wanted: True for real names, False for remapped ones, None for real names if the reader may have them. Raises
-    NotAllowed if `wanted` is True and the reader may not administer.
+    wanted: Whether to use real names, or None to use real names if the reader may administer.
+
+    Raises NotAllowed if `wanted` is True and the reader may not administer.
     """
     if wanted:
         people.demand(store, reader, single_user, "administer")
@@ -40,7 +41,10 @@ def names_for(store: Store, study: str, reader: str, single_user: bool, wanted: 
 
 
 class Names:
-    """The names, identifiers and times of a study in exported files: remapped or, with `keep=True`, unchanged."""
+    """Translates the names, identifiers and times of a study for exported files.
+
+    keep: Whether names, identifiers and times stay unchanged instead of remapped.
+    """
 
     def __init__(self, store: Store, study: str, keep: bool = False):
         self.keep, self.store, self.study = keep, store, study
@@ -50,16 +54,16 @@ class Names:
                 secret = secrets.token_hex(32)
                 store.set_setting(f"deidentify:{study}", secret)
             self._key = bytes.fromhex(secret)
-            # One shift for the whole study preserves intervals; up to ten years back.
+            # One shift for the whole study, by up to ten years into the past, preserves intervals.
             self._shift = timedelta(days=-(1 + int.from_bytes(self._digest("shift")[:4], "big") % 3650))
 
     def _digest(self, text: str) -> bytes:
         return hmac.new(self._key, text.encode(), hashlib.sha256).digest()
 
     def case(self, case: dict) -> str:
-        """Returns a case's name without the file suffix; a frame keeps its number: 'exam.mp4 #7' becomes 'exam #7'.
+        """Returns the exported name of a case, which has no file suffix and is unique in the study.
 
-        Names are unique within a study, ignoring case: names that would clash are prefixed with their folders.
+        Real names that would clash get their folders as prefix. The name "exam.mp4 #7" of a frame becomes "exam #7".
         """
         if self.keep:
             return self._longer.get(case["id"]) or _bare(case["name"])
@@ -67,7 +71,7 @@ class Names:
 
     @functools.cached_property
     def _longer(self) -> dict[int, str]:
-        """Longer names for the cases that would otherwise share a name."""
+        """Longer names, by case id, of the cases that would otherwise share a name."""
         alike: dict[str, list[dict]] = {}
         for case in self.store.query("SELECT id, name, path FROM cases WHERE study = ? ORDER BY id", [self.study]):
             alike.setdefault(folded(_bare(case["name"])), []).append(case)
@@ -86,36 +90,36 @@ class Names:
         return longer
 
     def file(self, name: str) -> str:
-        """Returns the name of an image or folder that is not a case of the study."""
+        """Returns the name of an image or folder outside the study, remapped unless `keep`."""
         return name if self.keep else f"image-{self._digest('file ' + name).hex()[:12]}"
 
     def recording(self, case: dict) -> str:
-        """Returns the name of a frame's recording or a slice's volume; if names are kept, its series or file name."""
+        """Returns the exported name of the recording or volume to which a frame or slice belongs."""
         if self.keep:
             return case["series"].split()[0] if case["series"] else Path(case["path"]).stem
         return f"recording-{self._digest('recording ' + str(case['series'] or case['sha256'])).hex()[:12]}"
 
     def reader(self, name: str | None) -> str | None:
-        """Returns a reader's name as the file carries it; None stays None."""
+        """Returns a reader's name, remapped unless `keep`; None stays None."""
         return name if self.keep or name is None else f"reader-{self._digest('reader ' + name).hex()[:6]}"
 
     def uid(self, uid: str) -> str:
-        """Remaps a DICOM UID, unless names are kept."""
+        """Returns a DICOM UID, remapped unless `keep`."""
         return uid if self.keep else UID_ROOT + str(int.from_bytes(self._digest("uid " + uid)[:16], "big"))
 
     def when(self, text: str | None) -> str | None:
-        """Shifts an ISO time, unless names are kept."""
+        """Returns an ISO time, shifted by a secret number of days unless `keep`; None and "" stay unchanged."""
         if self.keep or not text:
             return text
         moved = datetime.fromisoformat(text.replace("Z", "+00:00")) + self._shift
         return moved.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def date(self, text: str) -> str:
-        """Shifts an ISO date, unless names are kept."""
+        """Returns an ISO date, shifted by a secret number of days unless `keep`."""
         return text if self.keep else (datetime.fromisoformat(text) + self._shift).date().isoformat()
 
     def day(self, text: str) -> str:
-        """Shifts a DICOM date YYYYMMDD, unless names are kept; '' for anything else."""
+        """Returns a DICOM date YYYYMMDD, shifted as `date` does; an invalid date becomes "" unless `keep`."""
         if self.keep:
             return text
         try:
@@ -125,13 +129,18 @@ class Names:
 
 
 def _bare(name: str) -> str:
-    """Returns the name of a case without its file's suffix."""
     file, sign, number = name.rpartition(" #")
     return f"{stem(file)} #{number}" if sign and number.isdigit() else stem(name)
 
 
 def recorded(store: Store, study: str, by: str, names: Names, format: str, cases: Iterable[int], **counts: int) -> dict:
-    """Records an export of these cases in the audit trail; returns what `burned_in.among` reports on them."""
+    """Records an export of these cases in the audit trail, and returns the cases with likely burned-in text.
+
+    format: Name of the export format.
+    counts: Numbers that are recorded with the export, such as the number of files.
+
+    Returns {"cases": ids of the cases with likely burned-in text}.
+    """
     text = burned_in.among(store, study, list(dict.fromkeys(cases)))
     details = {"format": format, **counts, "named": names.keep, "burned_in": len(text["cases"])}
     audit.record(store, by, "export", study=study, after=details)
@@ -142,7 +151,7 @@ def _written(
     store: Store, study: str, target: Path, by: str, names: Names, format: str, columns: tuple[str, ...],
     rows: list[dict],
 ) -> dict:  # fmt: skip
-    """Writes these columns of the rows as CSV and records the export; returns {"rows", "file", "burned_in"}."""
+    """Writes columns of the rows as a CSV file, records the export and returns the result of `export_csv`."""
     with Path(target).open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(columns)
@@ -150,8 +159,6 @@ def _written(
     text = recorded(store, study, by, names, format, (row["number"] for row in rows), rows=len(rows))
     return {"rows": len(rows), "file": str(target), "burned_in": text}
 
-
-# Decisions as CSV, one line for each review that counts.
 
 COLUMNS = (
     "case", "number", "split", "reader", "stage", "decision", "comment", "created", "seconds", "run", "score",
@@ -163,11 +170,13 @@ COLUMNS = (
 def export_csv(
     store: Store, study: str, target: Path, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """Writes a study's decisions as CSV, one line for each review that counts; returns {"rows", "file", "burned_in"}.
+    """Writes a study's current decisions as a CSV file, with one line for each case, reader and stage.
 
-    Score, percentile and flag are from `run`, else from the run the reader saw, else from the run that Review opens
-    with. The frames of a recording count from 1; a slice of a volume has its instance number. `number` is the case's
-    number on the page, in every table.
+    keep_names: Whether real names and times are exported instead of remapped ones.
+    run: Id of the run whose scores are exported, by default the run that the reader saw or else the default run.
+
+    Returns {"rows": number of lines, "file", "burned_in": cases with likely burned-in text, as {"cases": ids}}. In the
+    file, "number" is the id of the case, and "frame" the frame's number from 1 or the slice's instance number.
     """
     names, scored = Names(store, study, keep_names), [r["id"] for r in scored_runs(store, study)]
     rows = store.query(
@@ -180,15 +189,15 @@ def export_csv(
         [run, next(iter(scored), None), study],
     )
     numbers = [row["number"] for row in rows]
-    marked, several = set(burned_in.among(store, study, numbers)["cases"]), volumes.parts(store, study)
+    marked, frames = set(burned_in.among(store, study, numbers)["cases"]), volumes.parts(store, study)
     for row in rows:
         row |= {
             "case": names.case({"id": row["number"], "name": row["name"]}),
             "run": run or row["run"] or next(iter(scored), None),
             "reader": names.reader(row["reader"]),
             "created": names.when(row["created"]),
-            "recording": names.recording(row) if row["number"] in several else "",
-            "frame": several.get(row["number"]),
+            "recording": names.recording(row) if row["number"] in frames else "",
+            "frame": frames.get(row["number"]),
             "burned_in_text": int(row["number"] in marked),
             "tags": "; ".join(json.loads(row["tags"])),
             **_certainty(row["extra"]),
@@ -203,9 +212,9 @@ SCORES = (
 
 
 def export_scores(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
-    """Writes the scores of all runs as CSV, one line for each case and run, ordered by case.
+    """Writes the scores of all runs as a CSV file, with one line for each case and run.
 
-    threshold: the score above which the run's operating point flags a case. Returns {"rows", "file", "burned_in"}.
+    "threshold" in a line is the score above which the run flags a case. Returns the result of `export_csv`.
     """
     names, runs = Names(store, study, keep_names), {r["id"]: r for r in scored_runs(store, study)}
     points = in_effect(store, *runs)
@@ -232,10 +241,10 @@ FINDINGS = (
 
 
 def export_findings(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
-    """Writes the findings and tags of a study's cases as CSV; returns {"rows", "file", "burned_in"}.
+    """Writes the findings and tags of a study's cases as a CSV file. Returns the result of `export_csv`.
 
-    A line is a finding (kind "point", "box", "mask" or "case") or a tag of a case (kind "tag"). Corners are in the
-    image's pixels; both corners of a point are the same. mask_version: the version of the finding's lesion mask.
+    A line is a finding (kind "point", "box", "mask" or "case") or a tag of a case (kind "tag"). Corners of boxes are in
+    pixels, and the two corners of a point are equal. "mask_version" is the version of the finding's lesion mask.
     """
     names = Names(store, study, keep_names)
     rows = store.query(
@@ -255,8 +264,6 @@ def export_findings(store: Store, study: str, target: Path, by: str, keep_names:
 
 
 def _certainty(extra: str | None) -> dict:
-    """Returns the columns on steadiness over views and on the scores of a combined detector's members; empty if
-    unknown."""
     detail = json.loads(extra or "{}")
     steady = detail.get("steady")
     views = sum(steady["flagged"]) if steady else None
@@ -271,7 +278,7 @@ def _certainty(extra: str | None) -> dict:
 
 
 def cell(value):
-    """Returns a value for a cell of a CSV; text that a spreadsheet would run as a formula gets a leading apostrophe."""
+    """Returns a value as a CSV cell. Text that a spreadsheet would run as a formula gets a leading apostrophe."""
     if not isinstance(value, str) or not value:
         return value
     first = value.lstrip().lstrip("\ufeff\u200b\x00")[:1]

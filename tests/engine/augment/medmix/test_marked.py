@@ -78,5 +78,5 @@ def test_without_marks_another_image_is_cut_from_and_classes_hold_their_counts()
     roi[:, :, 16:] = 1
     inside = MedMix(PLAIN, marked=marked())(x, 3, seeded(2), roi)
     assert not (inside.masks & (roi == 0)).any()
-    with pytest.raises(ValueError, match="marked images are 64 pixels wide, the batch's 32"):
+    with pytest.raises(ValueError, match="annotated images are 64 pixels wide, the batch's 32"):
         MedMix(PLAIN, marked=marked())(tissue(2, 32), 1, seeded(0))

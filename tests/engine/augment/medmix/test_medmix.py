@@ -191,7 +191,7 @@ def test_a_drawn_texture_has_the_colour_of_its_place():
 def test_mistakes_are_named():
     x = tissue(2, 32)
     medmix = MedMix(MEDMIX_PRESETS["paper"])
-    with pytest.raises(ValueError, match="n must be 0..3"):
+    with pytest.raises(ValueError, match="n must be 0 to k = 3"):
         medmix(x, 4, seeded())
     with pytest.raises(ValueError, match="one per image"):
         medmix(x, torch.tensor([1, 2, 3]), seeded())

@@ -106,7 +106,7 @@ def test_the_verb_knows_every_form(room, tmp_path, capsys):
     assert main([*order, "anomalib", "--out", str(tmp_path / "folder"), *home]) == 0
     assert len(paired(tmp_path / "folder")) > 1
     assert main([*order, "coco", "--out", str(tmp_path / "coco.json"), *home]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main([*order, "dicom-seg", "--out", str(tmp_path / "seg.zip"), *home]) == 2
     assert "nothing to export" in capsys.readouterr().err and not (tmp_path / "seg.zip").exists()
     assert main([*order, "excel", "--out", str(tmp_path / "x.xls"), *home]) == 2

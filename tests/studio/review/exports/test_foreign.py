@@ -46,7 +46,7 @@ RIGHT = {
        ("cvat11", "blank_line", "conf", "float_class", "windows", "labelstudio")},
     "yolo_names_block": {"case0": ("ulcer", *BOX)}, "yolo_obb": {"case0": ("polyp", 28.8, 28.8, 57.6, 57.6)},
     **{f"png_{quirk}": {"case0": ("lesion", *DISC)} for quirk in ("16bit", "alpha", "grey_noise", "suffix")},
-    "png_upper": {"case0": ("lesion", *DISC), "case1": ("lesion", *DISC)}, "png_tiff": "masks come in as PNG",
+    "png_upper": {"case0": ("lesion", *DISC), "case1": ("lesion", *DISC)}, "png_tiff": "masks are imported only as PNG",
 }  # fmt: skip
 SAID = {
     "coco_one_outside": [], "ls_textarea": ["a textarea has no area (1 shape on /data/upload/1/3f2a9c1b-case0.png)"],
@@ -220,7 +220,7 @@ def test_what_is_ambiguous_or_twice_is_named(foreign, tmp_path):
     done = import_annotations(store, "s", tmp_path / "a.zip", "yolo", "ann")
     assert done["cases"] == 1 and done["unknown"] == ["nobody"]
     assert done["passed_over"] == [
-        "the file has several images of this name, the study one (2 shapes, first on train/case0)"
+        "the file has several images of this name, but the study has one (2 shapes, first on train/case0)"
     ]
     zipped(tmp_path / "b.zip", {"case0.txt": line, "classes.txt": "a\nb", "data.yaml": "names: [b, a]"})
     with pytest.raises(Refused, match="names its classes twice"):
