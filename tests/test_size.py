@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_050,
     "core/studio/trials": 1_650,
 }
-WHOLE = {"Python": 59_990, "files": 338, "script": 14_000, "tests": 42_970, "benches": 8_410}
+WHOLE = {"Python": 60_000, "files": 338, "script": 14_000, "tests": 42_970, "benches": 8_410}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

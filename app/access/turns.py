@@ -1,6 +1,7 @@
 """Turns for heavy requests: first come, first served, one at a time per reader, within a memory budget.
 
-Waiting holds no thread. A route declares its memory: `@router.post("/grid", dependencies=[heavy(400 * MB)])`.
+Waiting holds no thread. A route declares its memory:
+`@router.post("/grid", dependencies=[waits_for_memory(400 * MB)])`.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class DryTurns(Turns):
     budget = 2 * dryrun.LEAST
 
 
-def heavy(size: int, kind: type[Turns] = Turns) -> Any:
+def waits_for_memory(size: int, kind: type[Turns] = Turns) -> Any:
     """Returns a dependency that delays a route, which needs `size` bytes of memory, until its turn has come."""
 
     async def turn(request: Request) -> AsyncIterator[None]:

@@ -78,12 +78,12 @@ def run_score(args) -> int:
     """Score a study's held-out and test cases with a fitted detector."""
     from core.studio.jobs import queue as jobs
     from core.studio.runs.results import flagged_counts
-    from core.studio.runs.screened import take_in
+    from core.studio.runs.screened import import_readings
 
     store = open_to_compute(args)
     _fit_of(store, args)
     if args.source:
-        counts = take_in(store, args.run_id, Path(args.source).expanduser())
+        counts = import_readings(store, args.run_id, Path(args.source).expanduser())
         text = f"{counts['taken']} readings imported; {counts['unknown']} files are not test cases of the study"
         return finish(args, {"run": args.run_id, **counts}, text)
     steps = [{"step": "score", "run": args.run_id, "args": {"device": args.device, "steady": args.steady}}]

@@ -40,7 +40,7 @@ def run_believe(args) -> int:
 
     store = open_store(args)
     measured = believe.measure(store, args.run_id, args.device)
-    promise = believe.believed(store, get_run(store, args.run_id)["study"], args.run_id)
+    promise = believe.reliability(store, get_run(store, args.run_id)["study"], args.run_id)
     return finish(
         args, {"run": args.run_id, **measured, "promise": promise["promise"]}, believe.as_text(measured, promise)
     )

@@ -340,7 +340,7 @@ def run_roots_add(args) -> int:
     """Add a folder from which administrators may import."""
     from core.studio.ingest import roots
 
-    folder = roots.name(open_store(args), args.folder, BY)
+    folder = roots.allow_folder(open_store(args), args.folder, BY)
     return finish(args, {"folder": folder}, f"Administrators may import from {folder}")
 
 

@@ -228,7 +228,7 @@ def run_match(args) -> int:
     sampled = random.Random(args.seed).sample(rows, min(args.lesions, len(rows)))
     chosen = [r for r in rows if r["name"] in args.case or str(r["case"]) in args.case] or sampled
     cases = tuple(sorted(r["case"] for r in chosen))
-    begun = match.begin(store, match.Asked(study, cases, args.seconds, args.tries, args.seed), start=False)
+    begun = match.begin(store, match.MatchRequest(study, cases, args.seconds, args.tries, args.seed), start=False)
     follow(args, store, begun["job"], "Matching lesions")
     preset = match.save(store, begun["match"], args.name)
     payload = match.as_json(store, begun["match"], preset["name"])

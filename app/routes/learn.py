@@ -57,7 +57,7 @@ class FlagsBeside(Part):
     normal: tuple[int, int, int]
 
 
-class LearntBeside(Part):
+class RunComparison(Part):
     """Comparison of a run with the run `base` that it started from, on `cases` test cases that it has not learnt from.
 
     left_out: Number of the other test cases, which the run has learnt from or which have no label or clear decision.
@@ -117,7 +117,7 @@ class LearntRun(Part):
     headline: str | None
     fault: str | None
     job: Job | None
-    comparison: LearntBeside | None
+    comparison: RunComparison | None
 
 
 class Learning(Answer):
@@ -220,7 +220,7 @@ def _learnt(store: Store, run: dict, job: dict | None) -> dict:
         "share": rule.get("share") if rule else None,
         "gain": {k: rule[k] for k in LearntGain.__annotations__} if rule and "weight" in rule else None,
         "headline": learnt.headline(run),
-        "fault": marks.fault(store, run),
+        "fault": marks.repeat_problem(store, run),
         "job": job,
         "comparison": comparison and {**_OLDER, **comparison},
     }

@@ -138,7 +138,7 @@ def everything(ctx: Studio, who: Administrator, study: str):
         "watch": watch.get_watch(store, study),
         "runs": [{k: r[k] for k in ("id", "name", "method", "created")} for r in reversed(fits)],
         "labels": decisions.finding_labels(store, study),
-        **people.dealt(store, study),
+        **people.assignment_counts(store, study),
     }
 
 
@@ -164,7 +164,7 @@ def assign(ctx: Studio, who: Administrator, study: str, body: Assign):
     if unknown:
         raise ValueError(f"Unknown reader {unknown[0]!r}; create an account with `reader add`.")
     people.assign(store, study, body.readers, who, per_case=body.per_case)
-    return {"ok": True, **people.dealt(store, study)}
+    return {"ok": True, **people.assignment_counts(store, study)}
 
 
 @router.post("/{study}/unassign", response_model=Unassigned)
@@ -172,4 +172,4 @@ def unassign(ctx: Studio, who: Administrator, study: str, body: Unassign):
     """Withdraws from a reader the assigned cases that the reader has not read yet."""
     store = ctx.store()
     gone = people.unassign(store, study, body.reader, who)
-    return {"ok": True, "taken_back": gone, **people.dealt(store, study)}
+    return {"ok": True, "taken_back": gone, **people.assignment_counts(store, study)}

@@ -12,7 +12,7 @@ from pydantic import Field
 from typing_extensions import NotRequired
 
 from app.access.permissions import Sighted, Studio
-from app.access.turns import heavy
+from app.access.turns import waits_for_memory
 from app.routes import _pixels as pixels
 from app.routes._shared import Values
 from app.routes._types import Answer, Body, Finite, Id, Line, Name, Part, Settings, binary
@@ -32,20 +32,20 @@ SHOWN_SIDE = 1024  # pixels of a dropped image on which a lesion is outlined
 Polygon = Annotated[list[tuple[Finite, Finite]], Field(max_length=5000)]
 
 
-class OfDrop(Body):
+class DroppedFile(Body):
     """File of an upload. `drop` is the token of the upload, `file` the name of an image in it."""
 
     drop: Name
     file: Line
 
 
-class BoxOfDrop(OfDrop):
+class BoxOfDrop(DroppedFile):
     """Box around a lesion on a dropped image: x0, y0, x1, y1 as fractions of the image's width and height."""
 
     box: tuple[Finite, Finite, Finite, Finite]
 
 
-class OutlinedLesion(OfDrop):
+class OutlinedLesion(DroppedFile):
     """Lesion outlined on a dropped image by points (x, y), which are fractions of the image's width and height."""
 
     outline: Polygon
@@ -190,7 +190,7 @@ def dropped(ctx: Studio, who: Sighted, drop: Name, file: Line):
     return Response(data, media_type="image/png", headers={"Cache-Control": "no-store"})
 
 
-@router.post("/outline", response_model=LesionOutline, dependencies=[heavy(GRID)])
+@router.post("/outline", response_model=LesionOutline, dependencies=[waits_for_memory(GRID)])
 def outline(ctx: Studio, who: Sighted, body: BoxOfDrop):
     """Returns the outline of the lesion inside a box on a dropped image."""
     source = _source(ctx, body.drop, body.file)
@@ -207,7 +207,7 @@ def outline(ctx: Studio, who: Sighted, body: BoxOfDrop):
 def begin(ctx: Studio, who: Sighted, body: NewSearch):
     """Queues a search for MedMix settings whose synthetic lesions look like the chosen lesions."""
     outlined = tuple(match.outlined(ctx.home, o.drop, o.file, tuple(o.outline)) for o in body.outlined)
-    request = match.Asked(body.study, tuple(body.cases), body.seconds, drawn=outlined)
+    request = match.MatchRequest(body.study, tuple(body.cases), body.seconds, drawn=outlined)
     return {"ok": True, **match.begin(ctx.store(), request)}
 
 
@@ -242,12 +242,12 @@ def export(ctx: Studio, who: Sighted, match_id: Name, body: MatchFile):
     return {"ok": True, "preset": match.as_json(ctx.store(), match_id, body.name, body.config)}
 
 
-@router.post("/missed", response_model=Missed, dependencies=[heavy(GRID)])
+@router.post("/missed", response_model=Missed, dependencies=[waits_for_memory(GRID)])
 async def missed(ctx: Studio, who: Sighted, request: Request, body: Planting):
     """Pastes lesions with the given settings into held-out normals and counts how many the default run flags."""
     config = MedMixConfig.from_dict(body.config)
 
     def planted(should_stop: Stop) -> dict:
-        return believe.missed(ctx.store(), body.study, config, should_stop=should_stop)
+        return believe.planted_sensitivity(ctx.store(), body.study, config, should_stop=should_stop)
 
     return {"ok": True, **await while_asked(request, planted)}

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from typing_extensions import NotRequired, TypeAliasType
 
 from app.access.permissions import Reader, Studio, owner_of
-from app.access.turns import heavy
+from app.access.turns import waits_for_memory
 from app.context import Context
 from app.routes._shared import Rectangle, Values
 from app.routes._types import LONGEST_TEXT, Answer, Body, Done, Id, Line, Name, Part, Settings, binary
@@ -271,7 +271,7 @@ def folder_of(ctx: Context, scene: medmix_view.Scene) -> Path | None:
 
 def hidden(ctx: Context, who: str, scene: medmix_view.Scene) -> bool:
     """Returns whether the reader reads the scene's study blind, so that file names and lesions are hidden."""
-    return scene.study in sessions.standing(ctx.store(), who)["blind"]
+    return scene.study in sessions.session_status(ctx.store(), who)["blind"]
 
 
 async def while_asked(request: Request, work: Callable[[Stop], T]) -> T:
@@ -291,7 +291,7 @@ def forms(ctx: Studio, who: Reader):
     return {"ok": True, **medmix_forms()}
 
 
-@router.post("/grid", dependencies=[heavy(GRID)], **binary("application/octet-stream", head=GridHead))
+@router.post("/grid", dependencies=[waits_for_memory(GRID)], **binary("application/octet-stream", head=GridHead))
 async def grid(ctx: Studio, who: Reader, request: Request, body: Scene):
     """Draws the preview grid, with a row for each number of lesions and a column for each image."""
 
@@ -304,7 +304,9 @@ async def grid(ctx: Studio, who: Reader, request: Request, body: Scene):
     return Response(packed, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
 
-@router.post("/figure.{kind}", dependencies=[heavy(GRID)], **binary("image/png", "image/svg+xml", "application/pdf"))
+@router.post(
+    "/figure.{kind}", dependencies=[waits_for_memory(GRID)], **binary("image/png", "image/svg+xml", "application/pdf")
+)
 def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
     """Draws the preview grid as a figure of kind png, svg or pdf."""
     if kind not in medmix_view.TYPES:
@@ -315,7 +317,7 @@ def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
     return Response(picture, media_type=medmix_view.TYPES[kind])
 
 
-@router.post("/probe", response_model=Probe, dependencies=[heavy(GRID)])
+@router.post("/probe", response_model=Probe, dependencies=[waits_for_memory(GRID)])
 async def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
     """Measures how well a linear probe predicts the number of lesions in an image from an encoder's features."""
 

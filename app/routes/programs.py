@@ -14,7 +14,7 @@ from fastapi import APIRouter
 from pydantic import StringConstraints
 
 from app.access.permissions import Sighted, Studio
-from app.access.turns import heavy
+from app.access.turns import waits_for_memory
 from app.routes._types import Answer, Body, Name
 from core.engine.calibration.quantise import quantise
 from core.studio.db.limits import MB
@@ -54,7 +54,7 @@ class Look(Answer):
     high: float | None
 
 
-@router.post("/score", response_model=Look, dependencies=[heavy(IMAGE)])
+@router.post("/score", response_model=Look, dependencies=[waits_for_memory(IMAGE)])
 def score(ctx: Studio, who: Sighted, body: OneImage):
     """Scores an image with a finished fit, without storing it."""
     try:

@@ -75,7 +75,7 @@ class RunThatLearnt(Part):
     study: str
 
 
-class Traced(Part):
+class PatientData(Part):
     """Data of a patient in a home; `Trace` in core/studio/review/erasing.py describes the fields."""
 
     backups: int
@@ -98,7 +98,7 @@ class Traced(Part):
 class Named(Answer):
     """Data of a patient in a home. `lines` describes the data in words."""
 
-    trace: Traced
+    trace: PatientData
     lines: list[str]
 
 
@@ -109,7 +109,7 @@ class Erased(Answer):
     still: Files of the home that still contain the patient's identifier or the name of one of the patient's files.
     """
 
-    trace: Traced
+    trace: PatientData
     open: list[str]
     still: list[str]
 

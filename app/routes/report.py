@@ -104,7 +104,7 @@ class ReportJob(Part):
     message: str
 
 
-class Beside(Part):
+class ComparisonDataset(Part):
     """Dataset of the published results. `own` tells whether the study consists of that dataset."""
 
     dataset: str
@@ -127,7 +127,7 @@ class ReportBoard(Answer):
     files: list[str]
     made: str | None
     network: str
-    beside: Beside
+    beside: ComparisonDataset
 
 
 class MissingCells(Answer):

@@ -43,7 +43,7 @@ class OperatingPoint(Confusion):
     point: tuple[float, float] | None
 
 
-class Promised(Part):
+class ConformalThreshold(Part):
     """Conformal threshold, chosen so that at most the fraction `alpha` of normal images scores above it.
 
     caveat: Limitation of the guarantee, or null.
@@ -137,7 +137,7 @@ class ChangedCase(Part):
     label: Label
 
 
-class ChangedMind(Part):
+class DecisionChanges(Part):
     """Numbers of cases on which a reader's second decision differs from the first one."""
 
     both: int
@@ -236,7 +236,7 @@ class Verdict(Part):
 class _Results(Answer):
     runs: list[ScoredRun]
     agreement: Agreement
-    minds: dict[str, ChangedMind]
+    minds: dict[str, DecisionChanges]
     blind: bool
 
 
@@ -340,14 +340,14 @@ class Calibrated(Part):
     apart: str
 
 
-class Believed(Answer):
+class Reliability(Answer):
     """Reliability of a run's threshold and scores.
 
     planted, plain: Results of the job that measures them; empty until the job has ended.
     enough: Number of normal decisions, and of abnormal ones, that a calibration requires.
     """
 
-    promise: Promised | None
+    promise: ConformalThreshold | None
     planted: list[PlantedLesions]
     changed: NewImages | None
     plain: list[ChangedImages]
@@ -443,11 +443,11 @@ def sizes(ctx: Studio, who: Sighted, study: str, run: Name, masks: Name = ""):
     return {"ok": True} | results.dice_by_size(store, study, run, masks=masks)
 
 
-@router.get("/{study}/believe", response_model=Believed)
+@router.get("/{study}/believe", response_model=Reliability)
 def believed(ctx: Studio, who: Sighted, study: str, run: Name):
     """Returns a run's guarantee, missed synthetic lesions, changes in new images, and the calibration of scores."""
     store = _scored_by(ctx, study, run)
-    return {"ok": True} | believe.believed(store, study, run)
+    return {"ok": True} | believe.reliability(store, study, run)
 
 
 @router.post("/{study}/believe", response_model=JobNumber)

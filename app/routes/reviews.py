@@ -80,7 +80,7 @@ class Spacing(Part):
     at: Literal["patient", "detector"]
 
 
-class About(Part):
+class FileFacts(Part):
     """Facts about a case's file.
 
     patient: First characters of a keyed hash of the patient's identifier.
@@ -162,7 +162,7 @@ class CaseDetail(Part):
     readings: NotRequired[dict[str, Reading | None]]
     masks: NotRequired[list[MaskVersion]]
     marks: NotRequired[CaseMarks]
-    about: NotRequired[About]
+    about: NotRequired[FileFacts]
     others: NotRequired[list[OthersReview]]
     frames: NotRequired[int]
     recording: NotRequired[int]

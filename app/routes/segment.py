@@ -52,7 +52,7 @@ class AtSpot(Body):
     window: Window | None = None
 
 
-class Coming(Body):
+class NextCases(Body):
     """Cases that will probably be viewed next, in that order."""
 
     cases: Annotated[list[Id], Field(max_length=8)]
@@ -107,11 +107,11 @@ def under(ctx: Studio, who: Reader, request: Request, case_id: Id, body: AtSpot)
     with ctx.reading(request, number=case_id, run=body.run) as context:
         context.demand_open()
     case, store = context.asked_case, ctx.store()
-    return _answer(pixels.readable(lambda: boxes.under(store, case, body.run, body.spot, body.level, body.window)))
+    return _answer(pixels.readable(lambda: boxes.segment_at(store, case, body.run, body.spot, body.level, body.window)))
 
 
 @router.post("/boxes", response_model=BoxesThere)
-def ahead(ctx: Studio, who: Reader, request: Request, body: Coming):
+def ahead(ctx: Studio, who: Reader, request: Request, body: NextCases):
     """Prepares the next cases for masks from boxes. The answer reveals nothing about the cases."""
     missing = boxes.missing()
     sources = []

@@ -102,7 +102,7 @@ def _closed(in_session: bool) -> list[str]:
 
 def _standing(ctx: Context, who: str) -> dict:
     store = ctx.store()
-    reading, going = sessions.standing(store, who), live.now(store)
+    reading, going = sessions.session_status(store, who), live.live_status(store)
     reading |= {"closed": [], "why": ""}
     if sessions.in_blind_session(store, who):
         reading |= {"closed": _closed(True), "why": IN_SESSION}
@@ -112,7 +112,7 @@ def _standing(ctx: Context, who: str) -> dict:
         going |= {which: live.quiet(going[which]) for which in ("job", "beside")}
         marks: dict = {"ended": None, "runs": {}, "drafts": {}, "arrived": watch.arrivals(store)}
     else:
-        marks = {"runs": readings.marks(store), "drafts": masks.draft_marks(store, who)}
+        marks = {"runs": readings.change_stamps(store), "drafts": masks.draft_marks(store, who)}
         marks["arrived"] = watch.changes(store)
     return {"ok": True, **going, **marks, "reading": reading}
 

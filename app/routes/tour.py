@@ -101,7 +101,7 @@ def page(ctx: Studio, who: Reader):
 def demo_state(ctx: Studio, who: Reader):
     """Returns the state of the demo study: whether it exists, its job, and the reader's agreement with the detector."""
     state = tour.state(ctx.store())
-    blind = sessions.standing(ctx.store(), who)["blind"]
+    blind = sessions.session_status(ctx.store(), who)["blind"]
     hidden = state["study"] in blind
     tour_fields = {"found": None, "agreement": None} if hidden else {"agreement": tour.agreement(ctx.store(), who)}
     return {"ok": True, **state, **tour_fields, **({"job": live.quiet(state["job"])} if blind else {})}

@@ -9,7 +9,7 @@ from typing_extensions import NotRequired, TypeAliasType
 
 from app.access import permissions
 from app.access.permissions import Sighted, Studio, owner_of
-from app.access.turns import DryTurns, heavy
+from app.access.turns import DryTurns, waits_for_memory
 from app.routes import _pixels as pixels
 from app.routes._shared import Job, JobStatus, NamedRun, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Settings, binary
@@ -269,7 +269,7 @@ def check(ctx: Studio, who: Sighted, body: TrainingConfig):
     return {"ok": True}
 
 
-@router.post("/dry", response_model=DryRun, dependencies=[heavy(dryrun.LEAST, DryTurns)])
+@router.post("/dry", response_model=DryRun, dependencies=[waits_for_memory(dryrun.LEAST, DryTurns)])
 def dry(ctx: Studio, who: Sighted, body: DryRunOf):
     """Times the first steps of a training run and measures their memory.
 

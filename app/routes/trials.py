@@ -40,7 +40,7 @@ class ReaderLists(Answer):
     lists: list[ReaderList]
 
 
-class WhichTrial(Body):
+class TrialId(Body):
     trial: Id
 
 
@@ -119,7 +119,7 @@ def lists(ctx: Studio, who: Reader):
 
 
 @router.post("/open", response_model=OpenedList)
-def open_list(ctx: Studio, who: Reader, body: WhichTrial):
+def open_list(ctx: Studio, who: Reader, body: TrialId):
     """Opens the reader's next list of a trial."""
     with ctx.store().write():
         session = plan.open_part(ctx.store(), body.trial, who)
@@ -147,7 +147,7 @@ def trials(ctx: Studio, who: Administrator, study: Name):
         "ok": True,
         "trials": [_shown(store, row["id"]) for row in plan.of_study(store, study)],
         "form": form(TrialPlan),
-        "usual": plan.usual(),
+        "usual": plan.plan_defaults(),
         "readers": [row["name"] for row in accounts if row["role"] == "reader"],
         "panel": people.known_readers(store, study),
         "runs": scored_runs(store, study),

@@ -191,7 +191,7 @@ def test_no_table_of_scores_of_another_installation_spoils_a_run(here, model, tm
             )
             odd = odd.replace_schema_metadata(table.schema.metadata)
         parquet.write_table(odd, tmp_path / "odd.parquet")
-        if here.takes(lambda: screened.take_in(here.store, fit, tmp_path / "odd.parquet")):
+        if here.takes(lambda: screened.import_readings(here.store, fit, tmp_path / "odd.parquet")):
             here.asked("tiny")
 
     one()

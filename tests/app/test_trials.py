@@ -128,7 +128,7 @@ def test_a_list_opens_on_a_page_to_which_the_study_was_closed_before(trial_serve
     server, store = trial_server
     run = store.first("SELECT id FROM runs WHERE kind = 'fit'")["id"]
     given = {"name": "Open", "readers": ["Ada", "Bea"], "run": run, "design": "sequential"}
-    number = plan.make(store, STUDY, plan.TrialPlan.from_dict({**plan.usual(), **given}), "Root")
+    number = plan.make(store, STUDY, plan.TrialPlan.from_dict({**plan.plan_defaults(), **given}), "Root")
     other = signed_in(browser, server, "Cyd")
     open_tab(other, server.url, "Trials", STUDY)
     other.locator(".tr-page").get_by_text("You have no open list.").wait_for()

@@ -94,7 +94,7 @@ export async function mount(root, studio) {
   });
   /** @param {(r: Answers.ResultsOfRun) => string} path of an additional answer on the run */
   const ofRun = (path) => () => (results.value?.run ? `${at(study.value)}/${path(results.value)}` : null);
-  /** @type {Answered<string, Answers.Believed>} */
+  /** @type {Answered<string, Answers.Reliability>} */
   const reliability = new Answered(ofRun((r) => `believe?run=${encodeURIComponent(r.run)}`));
   /** @type {Answered<string, Answers.Sizes>} */
   const sizes = new Answered(ofRun((r) => `sizes?run=${encodeURIComponent(r.run)}&masks=${r.masks}`));

@@ -111,7 +111,7 @@ export function verdicts(rows, now, show) {
   return html`<section class="panel rs-wide"><h2>Verdict</h2><ul class="rs-verdicts">${rows.map(line)}</ul></section>`;
 }
 
-/** How often cases of a predicted probability were called abnormal. @param {NonNullable<Answers.Believed['calibration']>} calibration */
+/** How often cases of a predicted probability were called abnormal. @param {NonNullable<Answers.Reliability['calibration']>} calibration */
 function reliability({ points }) {
   const share = (/** @type {number | null} */ v) => percent(v, 0);
   const row = (/** @type {(typeof points)[number]} */ { chance, value, low, high, n }) =>
@@ -119,7 +119,7 @@ function reliability({ points }) {
   return tableOf(['Predicted chance', 'Called abnormal (95 %)', 'Cases'], points.map(row));
 }
 
-/** Describes the guarantee of the threshold that limits false alarms. @param {Answers.Promised | null} p */
+/** Describes the guarantee of the threshold that limits false alarms. @param {Answers.ConformalThreshold | null} p */
 export function guaranteed(p) {
   if (!p) return null;
   const { value, low, high } = p.share;
@@ -134,7 +134,7 @@ export function guaranteed(p) {
   </details>`;
 }
 
-/** Shows how the images differ, with typical pictures of both sides. @param {Answers.Believed['plain'][number]} group */
+/** Shows how the images differ, with typical pictures of both sides. @param {Answers.Reliability['plain'][number]} group */
 function differing({ of, rows, pictures }) {
   const image = (/** @type {number} */ id) =>
     html`<img src="./api/case/${id}/thumb.png?size=200" alt="" loading="lazy" />`;
@@ -145,7 +145,7 @@ function differing({ of, rows, pictures }) {
     ${pictures && html`<div class="rs-sides">${row('held out', pictures.usual)}${row('new', pictures.new)}</div>`}`;
 }
 
-/** @param {Answers.Believed} found @param {any} plant a button that measures missed lesions */
+/** @param {Answers.Reliability} found @param {any} plant a button that measures missed lesions */
 export function believed({ promise, planted, changed, plain, calibration, enough }, plant) {
   const rows = planted.map(({ size, contrast, found: { value, low, high } }) => {
     const [of, least, most] = [value, low, high].map((v) => percent(v, 0));

@@ -49,7 +49,7 @@ async function annotate(tool, file) {
   await renew();
 }
 
-/** @typedef {{who: Values, trace: Answers.Traced, lines: string[]}} Found what is stored of a patient or a case */
+/** @typedef {{who: Values, trace: Answers.PatientData, lines: string[]}} Found what is stored of a patient or a case */
 const found = signal(/** @type {Found | null} */ (null));
 const erased = signal(/** @type {string[]} */ ([]));
 

@@ -78,7 +78,7 @@ def encode(
             raise Stopped
         pixels = np.asarray(images[start : start + batch])
         if features is None:
-            h = Encoder.pool(passed(reader, pixels, {COARSEST}))
+            h = Encoder.pool(feature_maps(reader, pixels, {COARSEST}))
         else:
             h = torch.from_numpy(features.of(reader, pixels)).to(reader.mean.device)
         out.append((reader.project(h) if kind == "projected" else h).float().cpu().numpy())
@@ -91,7 +91,7 @@ COARSEST = 32  # stride of the feature map that is pooled
 PIECE = 300_000  # pixels per pass; a map of 96 channels at stride 2 takes 29 MB, and glibc reuses blocks below 32 MB
 
 
-def passed(reader: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
+def feature_maps(reader: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
     """Computes the feature maps `(B, C, h, w)`, by stride, of images uint8 `(B, S, S, 3)`.
 
     On a CPU only a few images are processed at a time, because allocating more memory takes as long as computing.
@@ -130,7 +130,7 @@ class Features:
         rows = {key: stored[key] for key in keys if key in stored}
         missing = [i for i, key in enumerate(keys) if key not in rows]
         if missing:
-            fresh = half(Encoder.pool(passed(reader, images[missing], {COARSEST})).float().cpu().numpy())
+            fresh = half(Encoder.pool(feature_maps(reader, images[missing], {COARSEST})).float().cpu().numpy())
             rows.update(zip([keys[i] for i in missing], fresh, strict=True))
         return np.stack([rows[key] for key in keys]).astype(np.float32)
 
@@ -153,7 +153,7 @@ _features: ContextVar[Features | None] = ContextVar("features", default=None)
 
 
 @contextlib.contextmanager
-def keeping(features: Features) -> Iterator[Features]:
+def caching_features(features: Features) -> Iterator[Features]:
     """Context manager that stores the pooled features of all images encoded in this thread in `features`."""
     token = _features.set(features)
     try:

@@ -190,7 +190,7 @@ def _first_weights(encoder: Encoder) -> Pretrained | None:
         return encoder.arch.bundled()
     if init == "imagenet":
         return encoder.arch.imagenet()
-    entry = weights.about(init)
+    entry = weights.describe_weights(init)
     return Pretrained(encoder.arch.read(init, encoder.net), init, entry.get("licence") or "of whoever made the file")
 
 

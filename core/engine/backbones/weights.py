@@ -61,7 +61,7 @@ def from_path(path: str | Path) -> dict[str, Tensor]:
     )
 
 
-def about(path: str | Path) -> dict[str, str]:
+def describe_weights(path: str | Path) -> dict[str, str]:
     """Returns the description (arch, licence, sha256) of a weights file that a user added, or {} for other files.
 
     Raises BadWeights if the file has changed since it was added.

@@ -28,7 +28,7 @@ class Conformal(NamedTuple):
     held: int
 
 
-def promised(
+def strongest_guarantee(
     scores: np.ndarray, patients: np.ndarray | None = None, alpha: float = 0.05, confidence: float = 0.95
 ) -> Conformal:
     """Returns the threshold with the strongest guarantee that the held-out normal images allow.

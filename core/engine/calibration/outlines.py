@@ -81,11 +81,11 @@ def outlined(
         inside = comparable_pixels if valid is None else comparable_pixels & valid[i]
         outlines[i] = (heat > level) & inside
         if level < scale.threshold:
-            outlines[i] = holding(outlines[i], (heat > scale.threshold) & inside)
+            outlines[i] = regions_containing(outlines[i], (heat > scale.threshold) & inside)
     return outlines
 
 
-def holding(mask: np.ndarray, spots: np.ndarray) -> np.ndarray:
+def regions_containing(mask: np.ndarray, spots: np.ndarray) -> np.ndarray:
     """Returns the connected regions of a mask, bool `(H, W)`, that contain a pixel of `spots`, bool `(H, W)`."""
     _, labels = cv2.connectedComponents(mask.astype(np.uint8), connectivity=8)
     return np.asarray(np.isin(labels, np.unique(labels[spots & mask])) & mask)

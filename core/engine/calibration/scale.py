@@ -34,7 +34,7 @@ class Scale(Config):
         return (values - self.mean) / self.sd
 
 
-def places_unseen(
+def split_unseen(
     count: int, share: float, seed: int, patients: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Splits `count` images at random into images for fitting and at least 4 held-out images; returns their indices.

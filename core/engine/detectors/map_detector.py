@@ -145,7 +145,7 @@ def maps_of(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int
     """
 
     def compute(batch: np.ndarray, missing: set[int]) -> dict[int, Tensor]:
-        return remembered.passed(encoder, batch, missing)
+        return remembered.feature_maps(encoder, batch, missing)
 
     memory = remembered.memory()
     return compute(images, strides) if memory is None else memory.maps(encoder, images, strides, compute)

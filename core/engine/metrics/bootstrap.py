@@ -15,7 +15,7 @@ MOST_COUNTS = 2**24  # largest number of matrix entries that are processed at on
 MOST_PIXELS = 4_000_000  # approximate number of pixels outside lesions that are used; of more pixels, every k-th is
 
 
-def draws(groups: np.ndarray, times: int, seed: int, patients: np.ndarray | None = None) -> np.ndarray:
+def bootstrap_counts(groups: np.ndarray, times: int, seed: int, patients: np.ndarray | None = None) -> np.ndarray:
     """Draws bootstrap samples and returns how often each image occurs in each sample, float32 `(times, N)`.
 
     Args:
@@ -29,7 +29,7 @@ def draws(groups: np.ndarray, times: int, seed: int, patients: np.ndarray | None
         _, owner = np.unique(patients, return_inverse=True)
         kinds = np.full(owner.max() + 1, np.min(groups))
         np.maximum.at(kinds, owner, groups)
-        return draws(kinds, times, seed)[:, owner]
+        return bootstrap_counts(kinds, times, seed)[:, owner]
     rng = np.random.default_rng(seed)
     counts = np.zeros((times, len(groups)), np.float32)
     for kind in np.unique(groups):
@@ -50,7 +50,7 @@ def interval_of_mean(
     values: np.ndarray, patients: np.ndarray | None = None, times: int = 2000
 ) -> tuple[float, float] | None:
     """Returns the 95 % bootstrap interval of the mean of `values` `(N,)`, drawing whole `patients` `(N,)` if given."""
-    bounds = interval(means(values, draws(np.ones(len(values), int), times, 0, patients)))
+    bounds = interval(means(values, bootstrap_counts(np.ones(len(values), int), times, 0, patients)))
     return None if bounds is None else (bounds[0], bounds[1])
 
 

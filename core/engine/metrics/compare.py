@@ -163,7 +163,7 @@ def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 
         `enough` (whether there are at least FEW abnormal images, and for image AUROC also FEW normal ones). Dice also
         has `each`, tuples (index, old Dice, new Dice) of the images with a lesion. Undefined values are None.
     """
-    counts = boot.draws(truth.labels, times, seed, truth.patients)
+    counts = boot.bootstrap_counts(truth.labels, times, seed, truth.patients)
     with_lesion = _pixels(old, truth).lesions()[1] & truth.has_mask
     (first, first_draws), (second, second_draws) = (_figures(read, truth, with_lesion, counts) for read in (old, new))
     sick, well = int((truth.labels == 1).sum()), int((truth.labels == 0).sum())

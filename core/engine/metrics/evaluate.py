@@ -90,7 +90,7 @@ def evaluate(
         threshold = held_out.threshold(QUANTILE)
     row: dict[str, Any] = {"auroc": auroc(scores, labels), "ap": average_precision(scores, labels)}
     row |= rates(scores, labels, threshold)
-    counts = boot.draws(labels, bootstrap, seed, patients) if bootstrap else None
+    counts = boot.bootstrap_counts(labels, bootstrap, seed, patients) if bootstrap else None
     row |= _detection_intervals(scores, labels, threshold, counts, row)
     if maps is None or masks is None:
         row |= EMPTY

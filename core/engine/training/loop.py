@@ -72,7 +72,7 @@ def run(
         raise
 
 
-def kept(
+def run_resumable(
     training: Training,
     folder: Path | None,
     identity: dict[str, Any],

@@ -268,7 +268,7 @@ def _store(store: Store, staged: Path, manifest: Manifest, digests: dict[str, st
         with store.write():
             counts = store_rows(store, staged / ROWS, ids)
             contents = store.query("SELECT DISTINCT sha256 FROM cases WHERE study = ?", [study])
-            erased.take(store, [row["sha256"] for row in contents])
+            erased.forget_erased(store, [row["sha256"] for row in contents])
             counts["events"] = keep_events(store, read_rows(staged / ROWS, "events", EVENTS), mark)
             moves, lost_maps = maps.adopt(store, staged, ids)
             report = _report(store, study, digests, files)

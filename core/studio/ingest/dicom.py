@@ -81,7 +81,7 @@ def numbers(ds: Any, keyword: str, count: int | None = None) -> list[float]:
     return values if all(map(math.isfinite, values)) and (count is None or len(values) == count) else []
 
 
-def whole(ds: Any, keyword: str) -> int | None:
+def integer_of(ds: Any, keyword: str) -> int | None:
     """Returns the first number of an element as an integer, or None if the number is missing or not an integer."""
     values = numbers(ds, keyword)
     return int(values[0]) if values and values[0].is_integer() and abs(values[0]) < 2**53 else None
@@ -172,7 +172,7 @@ def _mended(ds: Any) -> tuple[Form, list[str]]:
     odd: list[str] = []
 
     def given(keyword: str, usual: int | str, fits: Callable[[Any], bool]) -> Any:
-        value = text(ds, keyword).upper() if isinstance(usual, str) else whole(ds, keyword)
+        value = text(ds, keyword).upper() if isinstance(usual, str) else integer_of(ds, keyword)
         if value not in (None, "") and fits(value):
             if isinstance(usual, int) and _value(ds, keyword) != value:
                 setattr(ds, keyword, value)
@@ -181,15 +181,15 @@ def _mended(ds: Any) -> tuple[Form, list[str]]:
         setattr(ds, keyword, usual)
         return usual
 
-    rows, columns = (whole(ds, keyword) or 0 for keyword in ("Rows", "Columns"))
+    rows, columns = (integer_of(ds, keyword) or 0 for keyword in ("Rows", "Columns"))
     if rows < 1 or columns < 1:
         raise Unreadable("a DICOM file without pixels (no rows and columns)")
     limit(columns, rows)
     data = next((keyword for keyword in _DATA if keyword in ds), None)
     if data is None:
         raise Unreadable("a DICOM file without pixels (no pixel data)")
-    frames = whole(ds, "NumberOfFrames") or 1
-    if frames < 1 or ("NumberOfFrames" in ds and whole(ds, "NumberOfFrames") != frames):
+    frames = integer_of(ds, "NumberOfFrames") or 1
+    if frames < 1 or ("NumberOfFrames" in ds and integer_of(ds, "NumberOfFrames") != frames):
         frames = max(frames, 1)
         ds.NumberOfFrames = frames
     _name_syntax(ds)
@@ -207,7 +207,7 @@ def _mended(ds: Any) -> tuple[Form, list[str]]:
     if samples > 1:
         given("PlanarConfiguration", 0, lambda n: n in (0, 1))
     if data == "PixelData":
-        deep = (whole(ds, "BitsStored") or 0) > 8 or pixel_bytes / samples >= 2
+        deep = (integer_of(ds, "BitsStored") or 0) > 8 or pixel_bytes / samples >= 2
         allocated = given("BitsAllocated", 16 if deep else 8, lambda n: n in (1, 8, 16, 32))
         stored = given("BitsStored", allocated, lambda n: 0 < n <= allocated)
         given("HighBit", stored - 1, lambda n: stored - 1 <= n < allocated)
@@ -422,7 +422,9 @@ def lookup(ds: Any, keyword: str, voi: bool) -> tuple[int, np.ndarray, int] | No
         if not len(entries):
             continue
         first, bits = int(descriptor[1]), int(descriptor[2]) if 1 <= descriptor[2] <= 16 else 16
-        signed = whole(ds, "PixelRepresentation") == 1 or (voi and (numbers(ds, "RescaleIntercept", 1) or [0])[0] < 0)
+        signed = integer_of(ds, "PixelRepresentation") == 1 or (
+            voi and (numbers(ds, "RescaleIntercept", 1) or [0])[0] < 0
+        )
         return first - 65536 if first > 32767 and signed else first, entries, bits
     return None
 

@@ -16,6 +16,7 @@ from core.studio.ingest.dicom import (
     Form,
     drawn_size,
     entries_of,
+    integer_of,
     items,
     lookup,
     numbers,
@@ -23,7 +24,6 @@ from core.studio.ingest.dicom import (
     stored,
     stream_colours,
     text,
-    whole,
     window,
 )
 from core.studio.ingest.unreadable import Unreadable
@@ -107,7 +107,7 @@ def _padding(values: np.ndarray, ds: Any, form: Form) -> np.ndarray | None:
     """Returns the mask of padding pixels (PS3.3 C.7.5.1.1.2), or None if no pixel or every pixel is padding."""
     ends = []
     for keyword in ("PixelPaddingValue", "PixelPaddingRangeLimit"):
-        end = whole(ds, keyword)
+        end = integer_of(ds, keyword)
         if end is not None:
             top = 1 << form.allocated
             signed = values.dtype.kind == "i"

@@ -42,7 +42,7 @@ def known(store: Store, *names: str | None) -> bool:
     return bool(gone) and not gone.isdisjoint(digests(store, names))
 
 
-def sift(store: Store, images: list[Found], rejected: list[Row], again: bool | None) -> list[Found]:
+def reject_erased(store: Store, images: list[Found], rejected: list[Row], again: bool | None) -> list[Found]:
     """Returns the images that may be imported, and adds the files of the other images to `rejected`.
 
     `again` says whether erased images may be imported; if `again` is None, erased images raise Question.
@@ -54,7 +54,7 @@ def sift(store: Store, images: list[Found], rejected: list[Row], again: bool | N
     return [f for f in images if f.entry.path not in gone]
 
 
-def take(store: Store, names: Iterable[str | None], again: bool | None = False) -> None:
+def forget_erased(store: Store, names: Iterable[str | None], again: bool | None = False) -> None:
     """Deletes the digests of images that the caller's transaction imports, by SHA-256 hash or SOP instance UID.
 
     Raises Erased if one of the images was erased, possibly after it was read, and `again` is not True.

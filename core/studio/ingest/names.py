@@ -40,7 +40,7 @@ def without_ending(name: str) -> str | None:
     return match[1] if match else None
 
 
-class Register(Generic[T]):
+class PathIndex(Generic[T]):
     """Index of items by the paths of their files. An item may be registered under several paths."""
 
     def __init__(self, named: Iterable[tuple[str, T]]) -> None:

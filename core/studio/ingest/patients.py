@@ -17,7 +17,7 @@ import numpy as np
 
 from core.studio.db import audit
 from core.studio.db.store import Store
-from core.studio.ingest.names import Register, folded
+from core.studio.ingest.names import PathIndex, folded
 from core.studio.ingest.tables import open_table
 
 TABLE = "patients.csv"
@@ -67,13 +67,13 @@ def listed(folder: Path) -> Callable[[Path], str | None]:
     Names in the table may include parent folders. Raises ValueError if the table lacks a required column.
     """
     file = (folder if folder.is_dir() else folder.parent) / TABLE
-    rows = Register[tuple[str, str]](())
+    rows = PathIndex[tuple[str, str]](())
     if file.is_file():
         table = open_table(file, lambda _: False)
         if not {"path", "patient"} <= set(table.columns):
             raise ValueError(f"{TABLE} needs the columns name and patient")
         named = (row for _, row in table.rows() if row.get("path"))
-        rows = Register((row["path"], (row["path"], row.get("patient", ""))) for row in named)
+        rows = PathIndex((row["path"], (row["path"], row.get("patient", ""))) for row in named)
 
     def whose(path: Path) -> str | None:
         above = f"/{folded(path.parent.as_posix())}"

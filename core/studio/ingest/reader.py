@@ -207,7 +207,7 @@ def odd_headers(files: Iterable[Found]) -> list[dict]:
     return named.rows("also has a faulty header")
 
 
-def agree(frames: Collection[Found], existing: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+def assign_scales(frames: Collection[Found], existing: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
     """Sets the `scale` in each frame's row to the scale of its scanner, and returns the scales of all scanners.
 
     A scale is [stored value that becomes 0, stored value that becomes 255]. The scales in `existing` do not change; the
@@ -237,7 +237,7 @@ def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, 
         yield number, image
     if not digests:
         raise Unreadable("it has no frame that can be decoded")
-    if len(set(digests.values())) == 1 and video.still(path):
+    if len(set(digests.values())) == 1 and video.is_still(path):
         raise Unreadable(
             "all of its frames decode to the same image, as happens with interlaced recordings; convert it to "
             "progressive frames (ffmpeg -i IN -vf yadif OUT.mp4) and import the result"
@@ -303,7 +303,7 @@ def duplicates(cases: list[dict], files: list[Found]) -> list[dict]:
     return pairs
 
 
-def alike(thumbs: list[np.ndarray]) -> str:
+def uniformity_warning(thumbs: list[np.ndarray]) -> str:
     """Returns a warning if at least a tenth of the normal images are identical or blank, else "".
 
     `thumbs` holds the thumbnail of each normal image, uint8 `(64, 64)`.

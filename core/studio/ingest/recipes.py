@@ -92,13 +92,13 @@ def found(root: Path, *names: str) -> Path:
     return next((p / relative for p in parents if (p / relative).is_dir()), root / relative)
 
 
-def drawn(images: Iterable[Path], count: int) -> tuple[list[Path], list[Path]]:
+def split_by_hash(images: Iterable[Path], count: int) -> tuple[list[Path], list[Path]]:
     """Splits images by a hash of their names into (`count` images, the other images), the same on every machine."""
     ranked = sorted(images, key=lambda p: hashlib.sha256(f"paper {p.name}".encode()).digest())
     return sorted(ranked[:count]), sorted(ranked[count:])
 
 
-def alone(images: Iterable[Path]) -> list[tuple[Path, Path | None]]:
+def without_masks(images: Iterable[Path]) -> list[tuple[Path, Path | None]]:
     """Returns each image with None as its mask, for images without masks."""
     return [(image, None) for image in images]
 
@@ -109,21 +109,21 @@ def _kvasir(folder: Path) -> Parts:
         ("anatomical-landmarks", "cecum"), ("anatomical-landmarks", "ileum"), ("quality-of-mucosal-views", "bbps-2-3"),
     )  # fmt: skip
     normal = [image for subfolders in classes for image in images_in(lower.joinpath(*subfolders))]
-    test, remaining = drawn(normal, 500)
-    train, _ = drawn(remaining, 1600)
+    test, remaining = split_by_hash(normal, 500)
+    train, _ = split_by_hash(remaining, 1600)
     segmented = found(folder, "segmented-images")
     masks = {p.stem: p for p in images_in(segmented / "masks")}
     polyps = [(p, masks.get(p.stem)) for p in images_in(segmented / "images")]
-    return {"train normal": alone(train), "test normal": alone(test), "test abnormal": polyps}
+    return {"train normal": without_masks(train), "test normal": without_masks(test), "test abnormal": polyps}
 
 
 def _lag(folder: Path) -> Parts:
     """Returns the images of LAG. The masks are attention maps, which show where ophthalmologists looked."""
-    test, train = drawn(images_in(found(folder, "non_glaucoma", "image")), 800)
+    test, train = split_by_hash(images_in(found(folder, "non_glaucoma", "image")), 800)
     sick = found(folder, "suspicious_glaucoma", "image")
     maps = {p.stem: p for p in images_in(sick.parent / "attention_map")}
     abnormal = [(p, maps.get(p.stem)) for p in images_in(sick)]
-    return {"train normal": alone(train), "test normal": alone(test), "test abnormal": abnormal}
+    return {"train normal": without_masks(train), "test normal": without_masks(test), "test abnormal": abnormal}
 
 
 def _liu(folder: Path) -> Parts:
@@ -134,7 +134,9 @@ def _liu(folder: Path) -> Parts:
         "test abnormal": (("test", "abnormal"), ("test", "polyp"), ("test", "1")),
     }
     return {
-        group: alone(next((images for subfolders in any_of if (images := images_in(found(folder, *subfolders)))), []))
+        group: without_masks(
+            next((images for subfolders in any_of if (images := images_in(found(folder, *subfolders)))), [])
+        )
         for group, any_of in options.items()
     }
 
@@ -143,9 +145,9 @@ def _covidx(folder: Path) -> Parts:
     train, test = (_listed(folder, split) for split in ("train", "test"))
     negative, positive = ("negative", "normal", "pneumonia"), ("positive", "covid-19")
     return {
-        "train normal": alone(p for p, kind in train if kind in negative),
-        "test normal": alone(p for p, kind in test if kind in negative),
-        "test abnormal": alone(p for p, kind in test if kind in positive),
+        "train normal": without_masks(p for p, kind in train if kind in negative),
+        "test normal": without_masks(p for p, kind in test if kind in negative),
+        "test abnormal": without_masks(p for p, kind in test if kind in positive),
     }
 
 

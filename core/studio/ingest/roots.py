@@ -63,7 +63,7 @@ def named(store: Store) -> list[str]:
     return [row["folder"] for row in store.query("SELECT folder FROM roots ORDER BY folder")]
 
 
-def name(store: Store, folder: str | os.PathLike[str], by: str) -> str:
+def allow_folder(store: Store, folder: str | os.PathLike[str], by: str) -> str:
     """Allows imports from a folder; returns its real path. Raises ValueError if it is missing or the root folder."""
     resolved = Path(folder).expanduser().resolve()
     if not resolved.is_dir():

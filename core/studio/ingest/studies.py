@@ -107,14 +107,14 @@ def import_study(
     sampling = sampling or Sampling()
     whose = Patients(store, folder, patients)
     files, rejected = reader.read_all(entries, on_progress, sampling)
-    files = erased.sift(store, files, rejected, again)
+    files = erased.reject_erased(store, files, rejected, again)
     if not files:
         reasons = "; ".join(f"{r['path']!r}: {r['reason']}" for r in rejected[:3])
         raise ValueError(f"none of the {len(entries)} files in {folder} can be read ({reasons})")
     report = ImportReport(study, layout, rejected=rejected, odd=reader.odd_headers(files))
     for f in files:
         f.row["patient"] = whose(f.entry.path, f.patient)
-    scales = reader.agree(files, {})
+    scales = reader.assign_scales(files, {})
     hold_out(files)
     root = folder if folder.is_dir() else folder.parent
     with copying(store, study, root) if copy else contextlib.nullcontext() as copies:
@@ -132,11 +132,11 @@ def import_study(
         row = {"id": study, "name": name, "created": now(), "folder": str(folder), "layout": layout}
         with store.write() as db:
             demand_free_name(store, study)  # another import may have taken the name
-            erased.take(store, (name for f in files for name in (f.row["sha256"], f.uid)), again)
+            erased.forget_erased(store, (name for f in files for name in (f.row["sha256"], f.uid)), again)
             db.table("studies").insert({**row, "config": json.dumps(config)})
             _insert(store, study, files, report, by)
     report.duplicates = _duplicates(store, study, files)
-    report.copies = reader.alike([f.thumb for f in files if f.row.get("split", f.entry.split) != "test"])
+    report.copies = reader.uniformity_warning([f.thumb for f in files if f.row.get("split", f.entry.split) != "test"])
     store.set_setting(f"import:{study}", report.to_dict())
     if size:
         load_arrays(store, study, size, on_progress)
@@ -178,13 +178,13 @@ def add_cases(
     entries = list(confined((Entry(Path(p).absolute(), split, label) for p in paths), within))
     sampling = sampling or Sampling.of(row["config"])
     frames, rejected = reader.read_all([e for e in entries if str(e.path) not in existing_paths], on_progress, sampling)
-    frames = erased.sift(store, frames, rejected, again)
+    frames = erased.reject_erased(store, frames, rejected, again)
     report = ImportReport(study, row["layout"], rejected=rejected)
     whose = Patients(store, pattern=row["config"].get("patients"))
     for f in frames:
         f.row["patient"] = whose(f.entry.path, f.patient)
     scales_before = row["config"].get("scales") or {}
-    scales = reader.agree(frames, scales_before)
+    scales = reader.assign_scales(frames, scales_before)
     sources = [f.entry.path for f in frames]
     with copying(store, study) if copy else contextlib.nullcontext() as copies:
         if copies:
@@ -195,7 +195,7 @@ def add_cases(
             for path, same in files.items():
                 copies.add(same, path.parent, store.home.files / study / ADDED / same[0].row["sha256"][:16])
         with store.write() as db:
-            erased.take(store, (name for f in frames for name in (f.row["sha256"], f.uid)), again)
+            erased.forget_erased(store, (name for f in frames for name in (f.row["sha256"], f.uid)), again)
             frames = _not_there(store, study, frames, sources, report)
             if scales != scales_before:
                 db.table("studies").update(study, {"config": json.dumps({**row["config"], "scales": scales})})
@@ -247,7 +247,7 @@ def _duplicates(store: Store, study: str, files: list[reader.Found]) -> list[dic
 def _insert(store: Store, study: str, files: list[reader.Found], report: ImportReport, by: str | None) -> None:
     db = store.db
     start = db.execute('SELECT coalesce(max("row"), -1) + 1 FROM cases WHERE study = ?', [study]).fetchone()[0]
-    volume = volumes.several(store, study, [f.row.get("series") for f in files])
+    volume = volumes.multi_slice_series(store, study, [f.row.get("series") for f in files])
     for offset, f in enumerate(files):
         name = reader.printable(f.entry.path.name) + (f" #{f.frame + 1}" if f.frames > 1 else "")
         if f.row.get("series") in volume:

@@ -125,7 +125,7 @@ def probes(numbers: Sequence[int]) -> list[int]:
     return [numbers[round(i)] for i in np.linspace(0, len(numbers) - 1, min(_PROBES, len(numbers)))]
 
 
-def still(path: Path) -> bool:
+def is_still(path: Path) -> bool:
     """Returns whether a recording has at least two frames and all frames decode to the same image.
 
     This happens with interlaced recordings, for which OpenCV's FFmpeg returns memory that was never written.

@@ -43,7 +43,7 @@ def slice_of(ds) -> Slice | None:
     so that the scout image of a series is not one of its slices.
     """
     series = dicom.text(ds, "SeriesInstanceUID")
-    if not series or (dicom.whole(ds, "NumberOfFrames") or 1) > 1:
+    if not series or (dicom.integer_of(ds, "NumberOfFrames") or 1) > 1:
         return None
     position, axes = (np.array(dicom.numbers(ds, k, n)) for k, n in (("ImagePositionPatient", 3), (FACING, 6)))
     distance = None
@@ -52,7 +52,7 @@ def slice_of(ds) -> Slice | None:
         length = float(np.linalg.norm(normal))
         if length > 0.5:  # unit vectors at a right angle give 1
             distance = round(float(position @ normal) / length, 3)
-    number = dicom.whole(ds, "InstanceNumber")
+    number = dicom.integer_of(ds, "InstanceNumber")
     if distance is None and (number is None or dicom.text(ds, "Modality") in STILLS):
         return None
     # The rounding errors of orientations differ between slices; adding 0.0 turns -0.0 into 0.0.
@@ -84,7 +84,7 @@ def in_order(files: list) -> list:
     return [f for _, f in sorted(enumerate(files), key=key)]
 
 
-def several(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
+def multi_slice_series(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
     """Returns the series of new cases that have at least two slices, including the new cases.
 
     `series` is the series of each new case, or None. If a series had a single slice before, the case of that slice is
@@ -110,7 +110,7 @@ def numbered(name: str, number: int | None) -> str:
     return name if number is None else f"{name} #{number}"
 
 
-def same(case: dict) -> tuple[str, list]:
+def stack_condition(case: dict) -> tuple[str, list]:
     """Returns an SQL condition and its values, which select all cases of the recording or volume of `case`."""
     if case["series"]:
         return "study = ? AND series = ?", [case["study"], case["series"]]

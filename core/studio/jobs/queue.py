@@ -247,7 +247,7 @@ def others_wait(store: Store, job: int) -> bool:
     return store.one(query, [job]) is not None
 
 
-def beside(store: Store, queue: str) -> int | None:
+def running_in_other_queue(store: Store, queue: str) -> int | None:
     """Returns the id of the job that is running in the other queue, or None. Each queue runs one job at a time."""
     row = store.one("SELECT id FROM jobs WHERE queue != ? AND status = 'running'", [queue])
     return row["id"] if row else None

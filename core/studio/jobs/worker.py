@@ -59,7 +59,7 @@ def identity(file: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-class Wish:
+class StopRequest:
     """Function `should_stop` of a step: returns True after a request to stop or SIGTERM, or if the job gives way.
 
     Raises HomeGone if the home was deleted.
@@ -122,7 +122,7 @@ def execute(store: Store, job: dict) -> str:
 
     tried = 0
     with beating(store, job["id"]):
-        wish = Wish(store, job["id"])
+        wish = StopRequest(store, job["id"])
         current: dict | None = job
         while current is not None:
             job = current
@@ -313,7 +313,7 @@ def release() -> None:
 
 def set_aside(store: Store, job: dict) -> bool:
     """Moves a short job to the long queue, to run after the running long job; returns False if there is none."""
-    if job["queue"] != jobs.SHORT or (long := jobs.beside(store, jobs.SHORT)) is None:
+    if job["queue"] != jobs.SHORT or (long := jobs.running_in_other_queue(store, jobs.SHORT)) is None:
         return False
     deferred = jobs.defer(store, job["id"], f"Waits for job {long}: not enough memory for both")
     if deferred:
@@ -323,13 +323,13 @@ def set_aside(store: Store, job: dict) -> bool:
 
 def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> bool:
     """Waits until the running short job ends, so that a long job can be retried; returns False if there is none."""
-    if job["queue"] != jobs.LONG or (short := jobs.beside(store, jobs.LONG)) is None:
+    if job["queue"] != jobs.LONG or (short := jobs.running_in_other_queue(store, jobs.LONG)) is None:
         return False
     if job["step"] in TRAINS:
         store.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [job["run"]])
     done = jobs.get_job(store, job["id"])["progress"]
     jobs.progress(store, job["id"], done, f"Waits for job {short}: not enough memory for both")
-    while not should_stop() and jobs.beside(store, jobs.LONG) == short:
+    while not should_stop() and jobs.running_in_other_queue(store, jobs.LONG) == short:
         jobs.reap(store)  # the worker of the short job may have been killed
         time.sleep(LOOK)
     return True

@@ -78,7 +78,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Asked:
+class MatchRequest:
     """Request to search for MedMix settings that match the lesions on `cases` and the lesions in `drawn`.
 
     The search ends after `seconds` or, if `tries` is given, after that number of settings, so that it is reproducible.
@@ -92,7 +92,7 @@ class Asked:
     drawn: tuple[Drawn, ...] = ()
 
     @classmethod
-    def read(cls, text: str) -> Asked:
+    def read(cls, text: str) -> MatchRequest:
         """Returns the request that was stored as a JSON text."""
         stored = json.loads(text)
         drawn = tuple(Drawn(d["drop"], d["sha256"], tuple(map(tuple, d["outline"]))) for d in stored.get("drawn", []))
@@ -110,7 +110,7 @@ class Asked:
             raise ValueError(f"a search takes 1 to {LONGEST:.0f} seconds, not {self.seconds:g}")
 
 
-def begin(store: Store, asked: Asked, start: bool = True) -> dict[str, Any]:
+def begin(store: Store, asked: MatchRequest, start: bool = True) -> dict[str, Any]:
     """Queues a search and returns its id and the id of its job: {"match", "job"}.
 
     Raises ValueError if a case has no lesion that can be matched, or if the study has no normal training image.
@@ -151,7 +151,7 @@ def get(store: Store, match: str) -> dict[str, Any]:
         "SELECT id, status, error FROM jobs WHERE json_extract(chain, '$[0].args.match') = ? ORDER BY id DESC LIMIT 1",
         [match],
     )
-    return {**row, "asked": Asked.read(row["asked"]), "state": json.loads(row["state"]), "job": job}
+    return {**row, "asked": MatchRequest.read(row["asked"]), "state": json.loads(row["state"]), "job": job}
 
 
 def latest(store: Store, study: str) -> str | None:
@@ -249,7 +249,7 @@ def matched(work: Work) -> None:
         raise Stopped
 
 
-def _search(store: Store, asked: Asked) -> Search:
+def _search(store: Store, asked: MatchRequest) -> Search:
     """Prepares a search with its lesions and normal images."""
     mask_of = {row["case"]: row["mask"] for row in offered(store, asked.study)}
     gone = [case for case in asked.cases if case not in mask_of]
@@ -279,7 +279,7 @@ def _lesions(store: Store, study: str, masks: dict[int, int], drawn: tuple[Drawn
     )
 
 
-def _note(result: Match, asked: Asked) -> str:
+def _note(result: Match, asked: MatchRequest) -> str:
     """Returns a sentence on the origin of a preset, for the list of presets."""
     count = f"{asked.count} lesion{'s' * (asked.count > 1)}"
     rest = "unknown for other lesions" if result.left_out is None else f"{result.left_out:.2f} on held-out lesions"

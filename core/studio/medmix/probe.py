@@ -59,7 +59,7 @@ def probe(
     started = time.perf_counter()
     if run == "latest":
         trained = runs.list_runs(store, scene.study, "pretrain")
-        done = [r["id"] for r in trained if r["status"] == "done" and weights.there(store, r["id"])]
+        done = [r["id"] for r in trained if r["status"] == "done" and weights.has_weights(store, r["id"])]
         run = done[-1] if done else None
     samples = Samples(store, most=2 * IMAGES)
     cases = list({c["id"]: c for c in samples.normals(scene.study, scene.seed, IMAGES)}.values())

@@ -120,7 +120,7 @@ def _fit_of(arm: Arm, encoder: str, seed: int) -> tuple[str, Config]:
     return f"experiment {arm.detector}{side} {_digest(config.to_dict())} on {encoder}", config
 
 
-def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[dict | None, dict | None]:
+def existing_runs(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[dict | None, dict | None]:
     """Returns the existing runs of an arm's encoder and detector, or None for each missing run. Starts no run."""
     arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)
@@ -137,7 +137,7 @@ def work_of(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> dict
     """
     arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)
-    encoder, fit = kept(store, study, arm, seed, size=size)
+    encoder, fit = existing_runs(store, study, arm, seed, size=size)
     trained = encoder is not None and encoder["status"] in ("done", "collapsed")
     train = {"study": study, "method": arm.encoder, "name": name, "config": config.to_dict() if config else {}}
     new = {"study": study, "method": arm.detector, "name": "", "config": _fit_of(arm, "", seed)[1].to_dict()}

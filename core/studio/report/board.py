@@ -13,10 +13,10 @@ from core.studio.jobs.queue import NOT_ENDED
 from core.studio.jobs.steps import Work
 from core.studio.report.arms import work_of
 from core.studio.report.cells import Cell, kept_cell
-from core.studio.report.published import beside
+from core.studio.report.published import comparison_dataset
 from core.studio.report.summary import HEADS, Line, lines_of
 from core.studio.report.tables import FILES, TABLES, Table, network_of, tables_of
-from core.studio.training.estimate import Estimate, usual
+from core.studio.training.estimate import Estimate, usual_seconds
 
 
 def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
         (published data set, and whether it is the study's own) and "network". Rows contain results, published numbers
         and run ids.
     """
-    dataset, is_own = beside(study)
+    dataset, is_own = comparison_dataset(study)
     protocol, last = settings["protocol"], _last(store, study)
     tables = []
     done = planned = 0
@@ -77,7 +77,7 @@ def missing(store: Store, study: str, settings: dict[str, Any]) -> dict[str, Any
                 trained = {run["name"] for _, run in work["encoder"]}
                 steps = work["fit"] + (work["encoder"] if trained - encoders else [])
                 encoders |= trained
-                usual_time = slower * sum(usual(store, step, run, {}) for step, run in steps)
+                usual_time = slower * sum(usual_seconds(store, step, run, {}) for step, run in steps)
                 row = costs.setdefault(table.name, {})
                 cells += 1
                 row[arm.label] = row.get(arm.label, 0.0) + (sum(took) / len(took) if took else usual_time)

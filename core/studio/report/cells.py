@@ -19,7 +19,7 @@ from core.studio.db.store import Store, now
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.jobs.steps import never
-from core.studio.report.arms import Arm, fitted, is_scored, kept
+from core.studio.report.arms import Arm, existing_runs, fitted, is_scored
 from core.studio.runs import records as runs
 from core.studio.runs.readings import read_maps, read_scores, size_of
 from core.studio.runs.results import evaluate_run, evaluations, known_test, pixels_of
@@ -85,7 +85,7 @@ def run_cell(
 
 def kept_cell(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> Cell | None:
     """Returns the cell of an arm with one seed if all its results exist, or None otherwise. Starts no run."""
-    _, fit = kept(store, study, arm, seed, size=size)
+    _, fit = existing_runs(store, study, arm, seed, size=size)
     rows = _kept_rows(store, study, fit["id"]) if fit and is_scored(fit) else {}
     return _cell(store, arm, seed, fit["id"], rows) if fit and len(rows) == 2 * len(RULES) else None
 

@@ -160,7 +160,7 @@ def spread(table: str, dataset: str, row: str) -> dict[str, float]:
     return dict(zip(DETECTION, SPREAD.get(dataset, ()), strict=False)) if printed else {}
 
 
-def beside(study: str, dataset: str | None = None) -> tuple[str, bool]:
+def comparison_dataset(study: str, dataset: str | None = None) -> tuple[str, bool]:
     """Returns the data set whose published numbers are shown next to a study's results, and whether it was chosen.
 
     The data set is `dataset`, or the data set that the study is named after. If neither chooses one, it is

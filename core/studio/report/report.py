@@ -29,7 +29,7 @@ from core.studio.db.store import Store, now
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import Work, never, nothing
 from core.studio.report.cells import Cell, run_cell
-from core.studio.report.published import COMPARED, DATASETS, beside, compared
+from core.studio.report.published import COMPARED, DATASETS, compared, comparison_dataset
 from core.studio.report.summary import HEADS, Claim, Line, judged_claims, lines_of
 from core.studio.report.tables import FILES, Table, network_of, tables_of
 from core.studio.review.exports.tables import cell as quoted
@@ -51,7 +51,7 @@ def make_report(
     options = {name: settings[name] for name in ("device", "bootstrap") if name in settings}
     network = network_of(budget, settings.get("network"), settings.get("weights"))
     tables = [t for t in tables_of(settings["tables"], budget, settings.get("rows"), network) if t.arms]
-    dataset, is_own = beside(study, settings.get("dataset"))
+    dataset, is_own = comparison_dataset(study, settings.get("dataset"))
     out = Path(settings["out"])
     cells: dict[str, list[Cell]] = {table.name: [] for table in tables}
     planned = [(seed, table, arm) for seed in seeds for table in tables for arm in table.arms]

@@ -72,7 +72,7 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
     return measured
 
 
-def missed(
+def planted_sensitivity(
     store: Store, study: str, config: MedMixConfig, device: str = "auto", should_stop: Stop = never
 ) -> dict[str, Any]:
     """Measures which synthetic lesions, pasted into held-out normals by MedMix, the study's default run flags.
@@ -127,7 +127,7 @@ def _middle(values: np.ndarray, cases: np.ndarray) -> list[int]:
     return [int(case) for case in cases[np.argsort(np.abs(values - np.median(values)), kind="stable")[:SHOWN]]]
 
 
-def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
+def reliability(store: Store, study: str, run_id: str) -> dict[str, Any]:
     """Returns all measurements of the reliability of a run's threshold and scores.
 
     Returns {"promise": result of `promise`, "planted": stored results of `measure`, "changed": result of `alarm`,

@@ -155,7 +155,7 @@ def in_box(case: dict, box: Corners, window: Window | None = None) -> np.ndarray
     return mask
 
 
-def under(
+def segment_at(
     store: Store,
     case: dict,
     run: str,

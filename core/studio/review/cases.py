@@ -282,7 +282,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
              if r["counts"] and r["reader"] != reader),
             key=lambda r: (r["reader"], r["stage"]),
         )  # fmt: skip
-        where, values = volumes.same(case)
+        where, values = volumes.stack_condition(case)
         frames = store.first(f"SELECT count(*) AS n, min(id) AS first FROM cases WHERE {where}", values)
         out |= {"frames": frames["n"], "recording": frames["first"]}
     return out
@@ -308,7 +308,7 @@ def timeline(context: RequestContext) -> list[dict]:
     """
     if context.blinded:
         return []
-    where, values = volumes.same(context.asked_case)
+    where, values = volumes.stack_condition(context.asked_case)
     rows = context.store.query(
         "SELECT c.id, c.frame, coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.score_roi, "
         "r.score) AS score, coalesce(r.flagged_roi, r.flagged) AS flagged FROM cases c LEFT JOIN readings r "

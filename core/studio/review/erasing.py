@@ -149,7 +149,7 @@ def erase(store: Store, cases: list[Row], by: str, patient: str = "") -> dict[st
         raise ValueError(f"Job {at_work[0]['id']} is running or queued: stop all jobs (`jobs stop`), then erase.")
     traced, words = trace(store, cases, patient), _words(cases, patient)
     _ask(store, cases, by, words)
-    return {"trace": traced.to_dict(), "open": go_on(store), "still": still(store, words)}
+    return {"trace": traced.to_dict(), "open": go_on(store), "still": files_with_words(store, words)}
 
 
 def _ask(store: Store, cases: list[Row], by: str, words: list[str]) -> None:
@@ -305,7 +305,7 @@ STEPS: dict[str, Callable[[Store, int, Row], None]] = {
 }  # fmt: skip
 
 
-def still(store: Store, words: Iterable[str]) -> list[str]:
+def files_with_words(store: Store, words: Iterable[str]) -> list[str]:
     """Lists the home's files whose path or content contains a word of at least SHORTEST letters."""
     encoded = [word.encode() for word in words if len(word) >= SHORTEST]
     if not encoded:

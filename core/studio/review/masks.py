@@ -130,7 +130,7 @@ def case_of(store: Store, mask_id: int, reader: str) -> int:
     Raises NotFound if the mask is unknown, or Hidden if the reader reads any study blind or in a trial, so that the
     error does not reveal which numbers exist. For the same reason, hidden and missing masks cost the same queries.
     """
-    hidden = sessions.standing(store, reader)["blind"]
+    hidden = sessions.session_status(store, reader)["blind"]
     if sessions.is_neutral_mask(mask_id):
         case = _case_of_neutral(store, mask_id, reader, hidden)
     else:

@@ -293,7 +293,7 @@ def unassign(store: Store, study: str, reader: str, by: str) -> int:
     return withdrawn
 
 
-def dealt(store: Store, study: str) -> dict:
+def assignment_counts(store: Store, study: str) -> dict:
     """Counts the cases that each reader of a study was assigned and has read.
 
     Returns {"readers": [{"name", "role", "assigned", "read": number of assigned cases that the reader has read,
@@ -457,7 +457,7 @@ def list_accounts(store: Store, study: str) -> list[Row]:
     the account is the only administrator's, "tokens": number of tokens, "assigned", "read", "read_in_all": numbers of
     the study's cases, as in `dealt`}].
     """
-    progress = {row["name"]: row for row in dealt(store, study)["readers"]}
+    progress = {row["name"]: row for row in assignment_counts(store, study)["readers"]}
     accounts = store.query(
         "SELECT name, role, created, (SELECT max(s.created) FROM sessions s WHERE s.reader = name) AS entered, "
         "(SELECT count(*) FROM tokens t WHERE t.reader = readers.name) AS tokens, "

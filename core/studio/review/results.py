@@ -144,13 +144,13 @@ def truth_of(store: Store, study: str, cases: Scored, against: str) -> tuple[np.
     """
     if against == "labels":
         return cases.label != "unknown", cases.sick
-    decisions = settled(store, study)
+    decisions = consensus_labels(store, study)
     cases_by_word = [[case for case, word in decisions.items() if word == kind] for kind in ("abnormal", "normal")]
     sick = np.isin(cases.ids, cases_by_word[0])
     return sick | np.isin(cases.ids, cases_by_word[1]), sick
 
 
-def settled(store: Store, study: str) -> dict[int, str]:
+def consensus_labels(store: Store, study: str) -> dict[int, str]:
     """Returns {case id: "normal", "abnormal" or "unsure"}: the adjudicator's decision, else the readers' majority.
 
     The majority ignores unsure readers. Cases with a tie are omitted.

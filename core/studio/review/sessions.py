@@ -335,7 +335,7 @@ def set_blind(store: Store, study: str, on: bool, by: str) -> None:
             audit.record(store, by, "blind", study=study, before=before, after=on)
 
 
-def standing(store: Store, reader: str) -> dict:
+def session_status(store: Store, reader: str) -> dict:
     """Returns {"blind": ids of the studies that the reader reads blind, "session": {"id", "study"} of the reader's open
     reading session, or None}."""
     session = open_session(store, reader)

@@ -24,7 +24,7 @@ from core.studio.review.sessions import last_decision_sql
 
 SORTS = ("percentile", "score", "name", "added", "reviewed", "decision", "disagreement", "teaches")
 SPLITS = ("test", "holdout", "train")
-SAID = ("", "unread", "read", *DECISIONS, "against", "differs")  # filters by the reader's decision
+DECISION_FILTERS = ("", "unread", "read", *DECISIONS, "against", "differs")  # filters by the reader's decision
 LABELS = ("", "normal", "abnormal", "unknown")
 PAGE = 100
 BINS = 64
@@ -66,7 +66,7 @@ class Query:
     text: str = ""
 
     def __post_init__(self) -> None:
-        for name, words in (("sort", SORTS), ("decision", SAID), ("label", LABELS)):
+        for name, words in (("sort", SORTS), ("decision", DECISION_FILTERS), ("label", LABELS)):
             if getattr(self, name) not in words:
                 allowed = ", ".join(w for w in words if w)
                 role = "sorted by" if name == "sort" else f"filtered by {name}:"

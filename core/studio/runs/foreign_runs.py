@@ -86,7 +86,7 @@ class Gain(Lenient):
     words: Text
 
 
-class Beside(Lenient):
+class OldAndNew(Lenient):
     """Values of one measure for a run (`new`) and for the run that it is based on (`old`)."""
 
     old: Number | None
@@ -107,7 +107,7 @@ class Comparison(Lenient):
     against: Text = ""
     flags: dict[Literal["abnormal", "normal"], tuple[Count, Count, Count]] | None = None
     pictured: list[Count] = []
-    measures: dict[Literal["auroc", "pixel_auroc", "dice", "pro"], Beside]
+    measures: dict[Literal["auroc", "pixel_auroc", "dice", "pro"], OldAndNew]
     verdict: Literal["better", "worse", "mixed", "same", "few"]
     words: Text
 

@@ -56,7 +56,7 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
                 if r["method"] == LEARNT and r["status"] != "failed"), default=0)  # fmt: skip
     reached = [step for step in OFFERS if step <= len(cases)]
     counts = {
-        "whole": len(marks.whole(store, study, reader)),
+        "whole": len(marks.whole_image_cases(store, study, reader)),
         "contradicting": len(marks.contradicting(store, study, reader)),
         "unfinished": sum(not all(case["finished"] for case in (row, *row["others"])) for row in cases),
     }

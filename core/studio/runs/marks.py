@@ -90,7 +90,7 @@ def accepted(store: Store, study: str, reader: str | None = None) -> list[dict[s
     return [row for row in _last_accepted(store, study, reader) if _covers(row) <= WHOLE and not _contradicts(row)]
 
 
-def whole(store: Store, study: str, reader: str | None = None) -> list[int]:
+def whole_image_cases(store: Store, study: str, reader: str | None = None) -> list[int]:
     """Lists the cases whose mask is not used for learning, because it covers more than WHOLE of the image."""
     return [row["case_id"] for row in _last_accepted(store, study, reader) if _covers(row) > WHOLE]
 
@@ -244,7 +244,7 @@ def units(rows: list[dict[str, Any]]) -> np.ndarray:
     return np.asarray(np.unique([row["unit"] for row in rows], return_inverse=True)[1])
 
 
-def fault(store: Store, run: dict) -> str | None:
+def repeat_problem(store: Store, run: dict) -> str | None:
     """Returns a sentence that explains why a run cannot be repeated with its annotations, or None if it can be."""
     marks = run["config"].get("marks")
     if not marks:
@@ -270,7 +270,7 @@ def marks_of(store: Store, run: dict, size: int) -> Marks | None:
     marks = run["config"].get("marks")
     if not marks:
         return None
-    problem = fault(store, run)
+    problem = repeat_problem(store, run)
     if problem:
         raise ValueError(problem)
     by_mask = {row["mask"]: row for row in _masks(store, marks)}

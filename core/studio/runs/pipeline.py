@@ -22,7 +22,7 @@ from core.studio.runs import marks, weights
 from core.studio.runs import records as runs
 from core.studio.runs.results import evaluate_both, has_known_test
 from core.studio.runs.scoring import score_new, score_run
-from core.studio.runs.sides import closer
+from core.studio.runs.sides import closer_side
 from core.studio.runs.training import fit_detector, train_encoder
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ def create_fit(
 
     config: Configuration of the detector, or its dictionary, or None for the defaults.
     size: Side length of the detector's images in pixels. 0 stands for the encoder's side length (readings.size_of), or
-        a larger one if the encoder has the option `fit_closer` (sides.closer).
+        a larger one if the encoder has the option `fit_closer` (sides.closer_side).
     """
     kind = DETECTORS.get(detector).Config
     checked = config if isinstance(config, Config) else kind.from_dict(config or {})
     encoder = runs.get_run(store, parent)
     study = encoder["study"]
-    side = size or closer(store, study, encoder["config"])
+    side = size or closer_side(store, study, encoder["config"])
     setting = {"size": side} if side else {}
     return runs.create_run(store, study, "fit", detector, {**checked.to_dict(), **setting}, parent, name)
 
@@ -169,7 +169,7 @@ def make_weights(
     Raises ValueError for a trained encoder, which has to be trained again.
     """
     run, folder = runs.get_run(store, run_id), runs.run_folder(store, run_id)
-    if run["status"] != "done" or weights.there(store, run_id):
+    if run["status"] != "done" or weights.has_weights(store, run_id):
         return
     if run["kind"] == "fit":
         fit_detector(store, run, pick_device(device), should_stop, report)[0].save(folder)

@@ -25,13 +25,13 @@ def kept(store: Store, study: str, only: Rows | None = None) -> Iterator[None]:
 
     only: Images uint8 (N, S, S, 3) whose features are cached, or None for all encoded images.
     """
-    from core.engine.backbones.embed import Features, digest, keeping  # imports torch, which the page lacks
+    from core.engine.backbones.embed import Features, caching_features, digest  # imports torch, which the page lacks
 
     file, before = store.home.cache / study / "pooled.npz", erasures(store)
     images: Container[bytes] | None = None if only is None else {digest(only[i]) for i in range(min(len(only), MOST))}
     features = Features(MOST, images)
     features.kept = _read(file)
-    with keeping(features):
+    with caching_features(features):
         yield
     if not features.added:
         return

@@ -72,7 +72,7 @@ def unpack_not_judged(reading: dict) -> np.ndarray:
     return np.unpackbits(np.frombuffer(packed, np.uint8), count=shape[0] * shape[1]).reshape(shape).astype(bool)
 
 
-def marks(store: Store) -> dict[str, str]:
+def change_stamps(store: Store) -> dict[str, str]:
     """Returns {study: text}. The text changes whenever a run of the study is changed or a score is stored."""
     runs_by_study: dict[str, list] = {}
     for row in store.query("SELECT study, id, name, status, note, archived, binned FROM runs ORDER BY id"):

@@ -164,9 +164,9 @@ def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None
 
     Returns {"alpha", "threshold" or None, "guarantee", "caveat" or None, "held", "needed", "flagged", "normals"}.
     """
-    from core.engine.calibration.conformal import promised
+    from core.engine.calibration.conformal import strongest_guarantee
 
-    bound = promised(np.asarray(held, np.float64), patients, alpha)
+    bound = strongest_guarantee(np.asarray(held, np.float64), patients, alpha)
     flagged = int((np.asarray(normals) > bound.threshold).sum())
     threshold = float(bound.threshold) if np.isfinite(bound.threshold) else None  # JSON has no infinity
     return {

@@ -184,7 +184,7 @@ class Scored(foreign_runs.Lenient):
     map_hi: Number
 
 
-def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
+def import_readings(store: Store, run_id: str, source: Path) -> dict[str, int]:
     """Imports readings of a run from Parquet files that `screen --parquet` or `screen --ray` wrote.
 
     Rows are matched with test cases by file hash and frame. Rows without a matching case are skipped and counted as

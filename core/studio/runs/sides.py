@@ -35,7 +35,7 @@ def _shorts(store: Store, study: str) -> list[int]:
     return [row["s"] or SIZE for row in rows]
 
 
-def closer(store: Store, study: str, config: dict) -> int:
+def closer_side(store: Store, study: str, config: dict) -> int:
     """Returns the side length in pixels of images for a detector, or 0 for the side length of its encoder.
 
     If the encoder's configuration has the option `fit_closer`, this is the result of `side_for` if that is larger.

@@ -28,7 +28,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(f for f in paths if not f.name.startswith((*STATE, ".")))
 
 
-def there(store: Store, run_id: str) -> bool:
+def has_weights(store: Store, run_id: str) -> bool:
     """Returns whether a run's weights are in this home; an imported bundle may lack them."""
     return bool(files(runs.run_folder(store, run_id)))
 
@@ -65,7 +65,7 @@ def check(store: Store, run_id: str) -> None:
     Encoders that were saved at each epoch are checked only when they are loaded.
     """
     folder = runs.run_folder(store, run_id)
-    if not there(store, run_id):
+    if not has_weights(store, run_id):
         run = runs.get_run(store, run_id)
         raise seals.Damaged(f"“{run['name']}” was imported without weights: repeat it in Training or choose another")
     damages = seals.problems((f for f in _sealed(folder) if "epochs" not in f.relative_to(folder).parts), full=True)

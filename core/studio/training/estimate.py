@@ -21,7 +21,7 @@ _FIT = {"lesion-head": 150.0, "igd": 60.0, "padim": 6.0}  # seconds of a fit wit
 _IMAGE = 0.0105  # seconds to read an image of SIZE x SIZE pixels and to fit or score it
 
 
-def usual(store: Store, step: str, run: dict | None, args: dict) -> float:
+def usual_seconds(store: Store, step: str, run: dict | None, args: dict) -> float:
     """Returns the seconds that a step usually takes on two idle cores.
 
     run: Row of the run, or `study`, `method` and `config` of a future run, or None for a step without a run.
@@ -90,7 +90,7 @@ class Estimate:
             run = runs.get_run(self.store, step["run"] or "")
         except NotFound:
             run = None
-        return usual(self.store, step["step"], run, step.get("args") or {})
+        return usual_seconds(self.store, step["step"], run, step.get("args") or {})
 
     def steps(self, job: dict) -> list[float]:
         """Returns the remaining seconds of each step of a job, with 0 for finished steps. job: Result of `get_job`."""

@@ -75,7 +75,9 @@ def chosen(store: Store, init: str, arch: str | None) -> dict[str, str]:
     init: Name on the list, id of an encoder's run, or path.
     The result has no arch if `arch` is None and the file was added without its backbone.
     """
-    chosen_init: dict[str, str] = settled(store, {"init": init, **({"arch": arch} if arch else {})}, Within(None))
+    chosen_init: dict[str, str] = resolve_weights(
+        store, {"init": init, **({"arch": arch} if arch else {})}, Within(None)
+    )
     return chosen_init
 
 
@@ -95,7 +97,7 @@ def remove(store: Store, name: str, by: str) -> None:
         audit.record(store, by, "weights", before=name)
 
 
-def settled(store: Store, config: Any, files: Within | None) -> Any:
+def resolve_weights(store: Store, config: Any, files: Within | None) -> Any:
     """Returns `config` with names on the list, and ids of encoders' runs, replaced by their paths.
 
     If `config` names no backbone, the backbone with which the file was added is filled in.
@@ -111,10 +113,12 @@ def settled(store: Store, config: Any, files: Within | None) -> Any:
             if config["arch"] != brought:
                 raise BadConfig(f"arch: {name} holds weights of {brought}, not of {config['arch']}")
         return {
-            key: _path(store, value, files) if key in KEYS and isinstance(value, str) else settled(store, value, files)
+            key: _path(store, value, files)
+            if key in KEYS and isinstance(value, str)
+            else resolve_weights(store, value, files)
             for key, value in config.items()
         }
-    return [settled(store, value, files) for value in config] if isinstance(config, list) else config
+    return [resolve_weights(store, value, files) for value in config] if isinstance(config, list) else config
 
 
 def _path(store: Store, value: str, files: Within | None) -> str:

@@ -94,7 +94,7 @@ def brief(job: dict | None) -> dict | None:
     }
 
 
-def standing(run: dict, job: dict | None) -> str:
+def displayed_status(run: dict, job: dict | None) -> str:
     """Returns the status that readers see: the run's, or the job's if the run waits for a job that has stopped."""
     waits = run["status"] == "queued" and job is not None and job["status"] not in ("queued", "running")
     return job["status"] if job and waits else run["status"]
@@ -108,7 +108,7 @@ def quiet(job: dict | None) -> dict | None:
     return job and {**job, "message": job["status"].capitalize(), "error": None}
 
 
-def now(store: Store) -> dict:
+def live_status(store: Store) -> dict:
     """Returns what the page's status bar shows: {"studies": ids, "job", "beside", "waiting", "ended"}.
 
     job: Running job, or the next job if none is running.
@@ -147,7 +147,7 @@ def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
                 "epochs": run["config"].get("epochs"),
                 "size": run["config"].get("size"),
                 "collapsed": bool(run["summary"].get("collapsed")),
-                "status": standing(run, job),
+                "status": displayed_status(run, job),
                 "job": brief(job),
                 "left": _left(estimate, job, run["id"]),
                 "latest": latest(store, run["id"], ("l_aug", "val_accuracy", "aug_accuracy", "epoch")),
@@ -206,7 +206,7 @@ def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: i
     job = at_work.get(run_id)
     summary = {k: v for k, v in run["summary"].items() if k != "calibration"}
     return {
-        "run": {**run, "status": standing(run, job), "summary": summary},
+        "run": {**run, "status": displayed_status(run, job), "summary": summary},
         "data": study,
         "job": brief(job),
         "left": _left(Estimate(store), job, run_id),
@@ -216,7 +216,7 @@ def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: i
         "distances": matrix(store, run_id, MATRIX[1]),
         "log": journal.read_log(store, run_id, 100),
         "children": [
-            {**c, "status": standing(c, at_work.get(c["id"])), "evaluation": evaluation(store, c["id"])}
+            {**c, "status": displayed_status(c, at_work.get(c["id"])), "evaluation": evaluation(store, c["id"])}
             for c in children
         ],
         "evaluation": evaluation(store, run_id),

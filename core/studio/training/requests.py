@@ -78,9 +78,9 @@ def checked(config: dict, store: Store | None = None, files: Within | None = Non
     """Returns the configuration if it can be trained. Raises BadConfig, which names the invalid setting.
 
     store: Store in which the donor study must exist and the initial weights must be allowed, or None to check neither.
-    files: Further weights files that are allowed, see `first_weights.settled`.
+    files: Further weights files that are allowed, see `first_weights.resolve_weights`.
     """
-    config = config if store is None else first_weights.settled(store, config, files)
+    config = config if store is None else first_weights.resolve_weights(store, config, files)
     config_read = PretrainConfig.from_dict(runs.settings_of(config))
     if config_read.objective not in OBJECTIVES.names():
         raise BadConfig(f"objective must be one of {', '.join(OBJECTIVES.names())}, not {config_read.objective!r}")
@@ -109,7 +109,7 @@ def start(
     """Queues training, and the fit, scoring and evaluation of detectors, in one job; returns {"run", "fits", "job"}.
 
     detectors: Options of each detector, by the name of the detector.
-    files: Further weights files that are allowed, see `first_weights.settled`.
+    files: Further weights files that are allowed, see `first_weights.resolve_weights`.
     """
     ready = checked(config, store, files)
     kinds = _kinds(store, detectors or {}, files)
@@ -129,7 +129,7 @@ def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> di
     for name in detectors:
         if name not in DETECTORS.names():
             raise BadConfig(f"no detector is called {name!r}; choose from: {', '.join(DETECTORS.names())}")
-    settled = {name: first_weights.settled(store, options, files) for name, options in detectors.items()}
+    settled = {name: first_weights.resolve_weights(store, options, files) for name, options in detectors.items()}
     return {name: DETECTORS.get(name).Config.from_dict(options) for name, options in settled.items()}
 
 
@@ -137,7 +137,7 @@ def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True, f
     """Queues the fit, scoring and evaluation of detectors on a trained encoder in one job; returns {"fits", "job"}.
 
     detectors: Options of each detector, by the name of the detector.
-    files: Further weights files that are allowed, see `first_weights.settled`.
+    files: Further weights files that are allowed, see `first_weights.resolve_weights`.
     Raises ValueError if no detector is given or the encoder is not trained.
     """
     if not detectors:
@@ -192,9 +192,9 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
     If cases or masks on which the old run was trained no longer exist, the new run uses the current annotations.
     """
     old = runs.get_run(store, run_id)
-    if old["config"].get("base_run") and marks.fault(store, old):
+    if old["config"].get("base_run") and marks.repeat_problem(store, old):
         return learnt.learn(store, old["config"]["base_run"], old["config"]["marks"].get("reader"), start=wake)
-    stale = old["kind"] == "pretrain" and marks.fault(store, old)
+    stale = old["kind"] == "pretrain" and marks.repeat_problem(store, old)
     anew = {"marks": marks.as_donors(store, old["study"])} if stale else {}
 
     def steps() -> list[dict]:

@@ -120,7 +120,7 @@ def lesions(store: Store, mask: int | None) -> list[np.ndarray]:
     return [labels == i for i in range(1, count) if stats[i, cv2.CC_STAT_AREA] >= LEAST]
 
 
-def marked(store: Store, reads: Reads) -> list[list[list[Marked]]] | None:
+def assigned_marks(store: Store, reads: Reads) -> list[list[list[Marked]]] | None:
     """Returns each reader's hits and misses, indexed [arm][reader][complete case], or None if the plan has no marks."""
     trial_plan = reads.trial["plan"]
     if not trial_plan.marks:
@@ -164,10 +164,10 @@ def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, An
     correct = decided == truth
     measures: dict[str, Figure] = {
         "Area under the ROC curve": area,
-        "Sensitivity": mrmc.share(correct, truth, True),
-        "Specificity": mrmc.share(correct, truth, False),
+        "Sensitivity": mrmc.sensitivity_or_specificity(correct, truth, True),
+        "Specificity": mrmc.sensitivity_or_specificity(correct, truth, False),
     }
-    marks = marked(store, reads)
+    marks = assigned_marks(store, reads)
     if marks is not None and all(case.lesions for case, sick in zip(marks[0][0], truth, strict=True) if sick):
         rows = [[jafroc(reader_marks, truth) for reader_marks in arm] for arm in marks]
         measures["Weighted JAFROC"] = Figure(*(np.array([[f[i] for f in row] for row in rows]) for i in range(3)))
@@ -201,7 +201,7 @@ def _of_reader(ratings: np.ndarray, decided: np.ndarray, truth: np.ndarray, area
     return {
         "area": {"value": area, "low": low, "high": high},
         "binormal": fit and {"a": fit.a, "b": fit.b, "area": fit.area, "error": fit.error},
-        "points": np.stack(mrmc.points(ratings, truth), 1).tolist(),
+        "points": np.stack(mrmc.roc_points(ratings, truth), 1).tolist(),
         "sensitivity": counts["sensitivity"],
         "specificity": counts["specificity"],
     }

@@ -55,7 +55,7 @@ def area(ratings: np.ndarray, truth: np.ndarray) -> Figure:
     return Figure(abnormal.mean(-1), normal, abnormal)
 
 
-def share(right: np.ndarray, truth: np.ndarray, of: bool) -> Figure:
+def sensitivity_or_specificity(right: np.ndarray, truth: np.ndarray, of: bool) -> Figure:
     """Returns the sensitivity (`of` is True) or the specificity, from whether each decision is right, (..., n)."""
     right, truth = np.asarray(right, np.float64), np.asarray(truth, bool)
     selected = right[..., truth == of]
@@ -64,7 +64,7 @@ def share(right: np.ndarray, truth: np.ndarray, of: bool) -> Figure:
     return Figure(value, other, selected) if of else Figure(value, selected, other)
 
 
-def points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def roc_points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the false and true positive rates of the empirical ROC curve, from (0, 0) to (1, 1)."""
     ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
     cuts = np.unique(ratings)[::-1]
@@ -112,7 +112,7 @@ def binormal(ratings: np.ndarray, truth: np.ndarray) -> Binormal | None:
     levels, codes = np.unique(ratings, return_inverse=True)
     k = len(levels)
     counts = np.stack([np.bincount(codes[truth == kind], minlength=k) for kind in (False, True)])
-    x, y = points(ratings, truth)
+    x, y = roc_points(ratings, truth)
     if k < 3 or not ((x > 0) & (x < 1) & (y > 0) & (y < 1)).any():
         return None
 

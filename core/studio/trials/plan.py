@@ -152,7 +152,7 @@ def of_study(store: Store, study: str) -> list[Row]:
     return store.query("SELECT id FROM trials WHERE study = ? ORDER BY id DESC", [study])
 
 
-def usual() -> dict[str, Any]:
+def plan_defaults() -> dict[str, Any]:
     """Returns the default value of each option of a plan, by option name."""
     return {f.name: f.default for f in fields(TrialPlan)}
 

@@ -85,7 +85,7 @@ def lists(store: Store, reads: Reads) -> dict[str, str]:
         for j in range(len(reads.readers)):
             imrmc += [[f"R{j + 1}", k + 1, arm, _number(reads.ratings[i, j, k])] for k in complete]
     tables = {"imrmc.csv": (["readerID", "caseID", "modalityID", "score"], imrmc)}
-    marks = analysis.marked(store, reads)
+    marks = analysis.assigned_marks(store, reads)
     truth: list[list] = []
     hit: list[list] = []
     missed: list[list] = []

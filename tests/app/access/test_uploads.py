@@ -77,7 +77,7 @@ def test_a_csv_brings_in_nothing_from_outside(asked, tmp_path):  # noqa: F811
     secret = tmp_path / "outside" / "secret.png"
     write(secret, picture(0)[0])
     write(tmp_path / "named" / "own.png", picture(1)[0])
-    roots.name(store, tmp_path / "named", "root")
+    roots.allow_folder(store, tmp_path / "named", "root")
     lines = f"path,split\nown.png,train\n{secret},train\n{secret}.absent,train\n../outside/secret.png,train\n"
     (tmp_path / "named" / "study.csv").write_text(lines)
     drop = root.post("/api/study/drop").json()["drop"]

@@ -8,11 +8,11 @@ import re
 from typing import Any
 from urllib.parse import urlencode
 
-from core.studio.review.worklist import _ASKED, LABELS, SAID, SORTS, Query
+from core.studio.review.worklist import _ASKED, DECISION_FILTERS, LABELS, SORTS, Query
 
 WORDS = ["", "normal", "abnormal", "unsure", "x", "a", "0", "1", "all", "test", "name", "polyp", "odd", "png", "csv"]
 LIST_WORDS: dict[str, list] = {  # of the worklist's filters, which openapi.json does not list
-    "sort": [*SORTS], "decision": [*SAID], "label": [*LABELS],
+    "sort": [*SORTS], "decision": [*DECISION_FILTERS], "label": [*LABELS],
     "tag": ["odd", "kind 1", "kind 2"], "text": ["o", "t0", "a", "other", ".png"],
     **{name: [*words] for name, (_, words) in _ASKED.items()},
 }  # fmt: skip

@@ -95,10 +95,10 @@ def test_a_file_that_was_changed_since_is_refused(store, file, tmp_path):
 
     first_weights.add(store, file, "root", "", "Apache-2.0")
     place = first_weights.folder_of(store) / file.name
-    assert weights.about(place)["licence"] == "Apache-2.0"
+    assert weights.describe_weights(place)["licence"] == "Apache-2.0"
     place.write_bytes(b"other")
     with pytest.raises(weights.BadWeights, match="add it again"):
-        weights.about(place)
+        weights.describe_weights(place)
     first_weights.remove(store, file.name, "root")
     assert not list(first_weights.folder_of(store).iterdir())
 

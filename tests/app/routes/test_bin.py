@@ -50,7 +50,7 @@ def test_a_study_is_removed_and_brought_back_by_an_administrator(asked):
 def test_administrators_import_from_named_folders_alone(asked, tmp_path):
     store, _, client = asked
     named, other = draw_folder(tmp_path / "named" / "a"), draw_folder(tmp_path / "other")
-    roots.name(store, tmp_path / "named", "root")
+    roots.allow_folder(store, tmp_path / "named", "root")
     (tmp_path / "named" / "link").symlink_to(other)
     calls = [
         ("/api/study/import", lambda path: {"name": "new", "folder": path}),
@@ -73,13 +73,13 @@ def test_administrators_import_from_named_folders_alone(asked, tmp_path):
 def test_folders_are_named_and_forgotten_and_the_trail_knows(store, tmp_path):
     folder = tmp_path / "images"
     folder.mkdir()
-    assert roots.name(store, folder, "root") == roots.name(store, folder, "root") == str(folder)
+    assert roots.allow_folder(store, folder, "root") == roots.allow_folder(store, folder, "root") == str(folder)
     assert roots.named(store) == [str(folder)]
     roots.forget(store, folder, "root")
     assert roots.named(store) == []
     for wrong in ("/", tmp_path / "nowhere"):
         with pytest.raises(ValueError):
-            roots.name(store, wrong, "root")
+            roots.allow_folder(store, wrong, "root")
     assert [r["kind"] for r in store.query("SELECT kind FROM events")] == ["root", "root"]
 
 

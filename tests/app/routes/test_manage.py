@@ -101,7 +101,7 @@ def test_labels_watch_and_a_missing_study(asked, tmp_path):
     none = client.post(f"/api/manage/{STUDY}/labels", json={"labels": [" "]}, headers=root)
     assert none.status_code == 400 and "at least one label" in none.json()["error"]
     (tmp_path / "drop").mkdir()
-    roots.name(store, tmp_path, "root")
+    roots.allow_folder(store, tmp_path, "root")
     body = {"folder": str(tmp_path / "drop"), "run": run, "copy": True}
     kept = client.post(f"/api/manage/{STUDY}/watch", json=body, headers=root).json()["watch"]
     assert kept["active"] and kept["copy"] and kept["run"] == run

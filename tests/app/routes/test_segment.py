@@ -55,7 +55,7 @@ def test_boxes_are_answered_with_bits_and_refused_with_sentences(reading, monkey
     found = np.zeros((60, 72), bool)
     found[5:9, 5:9] = True
     monkeypatch.setattr(boxes, "in_box", lambda case, box, window: found)
-    monkeypatch.setattr(boxes, "under", lambda store, case, run, spot, level, window: found)
+    monkeypatch.setattr(boxes, "segment_at", lambda store, case, run, spot, level, window: found)
     for name, body in (("box", {"box": [4, 4, 10, 10]}), ("snap", {"run": run, "spot": [6, 6]})):
         path = f"/api/review/{name}/{case['id']}"
         answer = root.post(path, json=body)

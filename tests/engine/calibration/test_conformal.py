@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.engine.calibration.conformal import by_images, by_patients, promised
+from core.engine.calibration.conformal import by_images, by_patients, strongest_guarantee
 
 
 @pytest.mark.parametrize(("n", "alpha"), [(19, 0.05), (60, 0.05), (99, 0.1)])
@@ -83,12 +83,12 @@ def test_too_few_patients_promise_nothing_and_say_how_many_it_takes():
 def test_the_strongest_promise_that_so_few_allow():
     scores = np.random.default_rng(0).normal(size=177)
     patients = np.repeat(np.arange(59), 3)
-    assert "95 % confidence in the held-out patients" in promised(scores, patients).guarantee
-    assert promised(scores, patients).held == 59
-    assert "95 % confidence in the held-out images" in promised(scores).guarantee
-    assert promised(scores[:57], patients[:57]) == by_patients(scores[:57], patients[:57])
-    assert promised(scores[:30]) == by_images(np.sort(scores[:30]))
-    assert promised(scores[:18]).threshold == math.inf
+    assert "95 % confidence in the held-out patients" in strongest_guarantee(scores, patients).guarantee
+    assert strongest_guarantee(scores, patients).held == 59
+    assert "95 % confidence in the held-out images" in strongest_guarantee(scores).guarantee
+    assert strongest_guarantee(scores[:57], patients[:57]) == by_patients(scores[:57], patients[:57])
+    assert strongest_guarantee(scores[:30]) == by_images(np.sort(scores[:30]))
+    assert strongest_guarantee(scores[:18]).threshold == math.inf
 
 
 def test_with_confidence_it_holds_for_new_patients_that_often():

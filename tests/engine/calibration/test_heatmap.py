@@ -9,7 +9,7 @@ from scipy.ndimage import gaussian_filter
 
 from core.engine.calibration.heatmap import blur, counting, covered, inside_of, roi_at
 from core.engine.calibration.quantise import dequantise, quantise
-from core.engine.calibration.scale import Scale, leave_out, places_unseen
+from core.engine.calibration.scale import Scale, leave_out, split_unseen
 
 
 @settings(max_examples=60, deadline=None)
@@ -55,7 +55,7 @@ def test_regions_on_a_grid_are_torchs_area_interpolation(size):
 @pytest.mark.parametrize("patients", [None, np.arange(40) // 4], ids=["images", "patients"])
 @pytest.mark.parametrize("seed", range(5))
 def test_each_image_is_on_one_side(patients, seed):
-    kept, out = places_unseen(40, 0.15, seed, patients)
+    kept, out = split_unseen(40, 0.15, seed, patients)
     assert sorted([*kept, *out]) == list(range(40)) and len(out) >= 6
     if patients is not None:
         assert not set(patients[kept]) & set(patients[out]) and len(out) == 8

@@ -28,7 +28,7 @@ from core.engine.detectors.learnt.learnt import (
     chosen_weight,
     pooled_odds,
 )
-from core.engine.detectors.learnt.teaching import VIEW, Lessons, _moved, lesion_loss
+from core.engine.detectors.learnt.teaching import VIEW, ViewSampler, _moved, lesion_loss
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
@@ -315,7 +315,7 @@ def test_its_level_is_that_of_the_outlines():
 
 def test_a_decoder_never_sees_the_marks_that_are_left_out_for_it(encoder):
     many, folds = marked(6), [np.array(fold) for fold in ([0, 3], [1, 4], [2, 5])]
-    lessons = Lessons(encoder, normals(8, SIDE), None, many, LearntConfig(), folds)
+    lessons = ViewSampler(encoder, normals(8, SIDE), None, many, LearntConfig(), folds)
     views = lessons()
     parts = views.part.tolist()
     assert [parts.count(p) for p in (0, 1, 2, -1)] == [3, 3, 3, 2], "four marked and two pasted for each decoder"
@@ -325,7 +325,7 @@ def test_a_decoder_never_sees_the_marks_that_are_left_out_for_it(encoder):
     taught_views = views.of(torch.nonzero(views.part != 1)[:, 0])
     asked = taught_views.part.tolist()
     assert 1 not in asked and len(asked) == 8 == len(taught_views.target) == len(taught_views.maps[4])
-    plain = Lessons(encoder, normals(8, SIDE), None, many, LearntConfig(paste=False), [np.arange(6)])
+    plain = ViewSampler(encoder, normals(8, SIDE), None, many, LearntConfig(paste=False), [np.arange(6)])
     assert [role for role, _ in plain.plan] == ["marked"] * 6 + ["normal"] * 2, "nothing pasted: marked ones instead"
 
 
@@ -334,9 +334,9 @@ def test_from_ten_marks_on_lesions_are_pasted_only_if_marks_left_out_lose_withou
 
     def lessons(reader, shown, roi, marks, config, folds):
         drawn_with.append(config.paste)
-        return Lessons(reader, shown, roi, marks, config, folds)
+        return ViewSampler(reader, shown, roi, marks, config, folds)
 
-    monkeypatch.setattr(learnt, "Lessons", lessons)
+    monkeypatch.setattr(learnt, "ViewSampler", lessons)
     few = Learnt.fit(encoder, normals(24, SIDE), quick, FitContext(marks=marked(9)))
     assert drawn_with == [True] and NOT_PASTED not in few.remarks
     context = FitContext(marks=marked(10))

@@ -11,18 +11,18 @@ from core.engine.metrics.localisation import pro, region_weights
 
 def test_draws_keep_the_size_of_each_kind():
     labels = np.array([0] * 30 + [1] * 12)
-    counts = boot.draws(labels, 50, 0)
+    counts = boot.bootstrap_counts(labels, 50, 0)
     assert counts.shape == (50, 42)
     assert (counts[:, :30].sum(1) == 30).all() and (counts[:, 30:].sum(1) == 12).all()
-    assert np.array_equal(counts, boot.draws(labels, 50, 0))
-    assert not np.array_equal(counts, boot.draws(labels, 50, 1))
+    assert np.array_equal(counts, boot.bootstrap_counts(labels, 50, 0))
+    assert not np.array_equal(counts, boot.bootstrap_counts(labels, 50, 1))
 
 
 def test_each_draw_has_the_figures_of_the_images_drawn():
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], 25)
     scores = np.round(rng.normal(size=50) + labels, 1)
-    counts = boot.draws(labels, 20, 3)
+    counts = boot.bootstrap_counts(labels, 20, 3)
     areas, precisions = boot.detection(scores, labels, counts)
     for row, area, precision in zip(counts.astype(int), areas, precisions, strict=True):
         drawn = np.repeat(np.arange(50), row)
@@ -39,7 +39,7 @@ def test_pixel_figures_of_each_draw_match_the_exact_ones_to_a_bin():
     weights, regions = region_weights(masks)
     heavy, light = boot.histograms(maps, weights, masks == 0)
     pixels = boot.histograms(maps, masks.astype(np.float32), masks == 0)[0]
-    counts = boot.draws(np.ones(12), 15, 0)
+    counts = boot.bootstrap_counts(np.ones(12), 15, 0)
     found = boot.pros(counts @ heavy, counts @ regions, counts @ light)
     areas = boot.aurocs(counts @ light, counts @ pixels)
     for row, value, area in zip(counts.astype(int), found, areas, strict=True):
@@ -56,7 +56,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
     inside = 0
     for trial in range(120):
         scores = rng.normal(size=120) + labels
-        lo, hi = boot.interval(boot.detection(scores, labels, boot.draws(labels, 300, trial))[0])
+        lo, hi = boot.interval(boot.detection(scores, labels, boot.bootstrap_counts(labels, 300, trial))[0])
         inside += lo <= truth <= hi
     assert 0.87 <= inside / 120 <= 1.0
 
@@ -71,7 +71,7 @@ def test_patients_are_drawn_as_a_whole():
     of_patient = np.repeat([0, 1], 5) * 0.8 + rng.normal(size=10)
     labels, patients = np.repeat(np.repeat([0, 1], 5), 8), np.repeat(np.arange(10), 8)
     scores = np.repeat(of_patient, 8) + 0.01 * rng.normal(size=80)
-    counts = boot.draws(labels, 400, 1, patients)
+    counts = boot.bootstrap_counts(labels, 400, 1, patients)
     assert all(len(set(row)) == 1 for part in counts for row in part.reshape(10, 8)) and (counts.sum(1) == 80).all()
     assert (counts[:, labels == 1].sum(1) == 40).all()
 
@@ -79,13 +79,13 @@ def test_patients_are_drawn_as_a_whole():
         low, high = boot.interval(boot.detection(some, kinds, drawn)[0])
         return high - low
 
-    alone = width(of_patient, np.repeat([0, 1], 5), boot.draws(np.repeat([0, 1], 5), 400, 1))
+    alone = width(of_patient, np.repeat([0, 1], 5), boot.bootstrap_counts(np.repeat([0, 1], 5), 400, 1))
     assert abs(width(scores, labels, counts) - alone) < 0.1
-    assert width(scores, labels, boot.draws(labels, 400, 1)) < 0.6 * alone
+    assert width(scores, labels, boot.bootstrap_counts(labels, 400, 1)) < 0.6 * alone
 
 
 def test_a_patient_with_normal_and_abnormal_images_counts_as_abnormal():
     labels, patients = np.array([0, 0, 0, 1, 0, 1]), np.array(["a", "b", "c", "c", "d", "d"])
-    counts = boot.draws(labels, 300, 0, patients)
+    counts = boot.bootstrap_counts(labels, 300, 0, patients)
     assert (counts[:, 2] == counts[:, 3]).all() and (counts[:, 4] == counts[:, 5]).all()
     assert (counts[:, 3] + counts[:, 5] == 2).all() and (counts[:, 0] + counts[:, 1] == 2).all()

@@ -151,7 +151,7 @@ def test_figures_are_those_of_all_at_once(with_roi, shift):
     roi[:, :9] = 0
     pixels = pixels_of(given, roi if with_roi else None)
     used, found = np.arange(150), pixels.lesions()[1]
-    counts = boot.draws(given["labels"], 60, 0)
+    counts = boot.bootstrap_counts(given["labels"], 60, 0)
     scale = PixelScale(shift, 3 + shift, 0.7 + shift, 0.4, ("011", "111"))
     exact, binned = (measure(pixels, used, found, scale, counts) for measure in (at_once, by_blocks))
     assert np.array_equal(exact.dice, binned.dice) and np.array_equal(exact.iou, binned.iou)

@@ -179,7 +179,7 @@ def test_a_home_in_which_everything_was_used_comes_whole(room, other, tmp_path, 
     assert len(after.pop("presets")) == len(presets) + 1
     config = json.loads(other.one("SELECT config FROM runs WHERE name = 'first'")["config"])
     assert config["encoder"]["init"] == str(other.home.path / "weights/elsewhere.safetensors")
-    assert marks.fault(other, {"id": "x", "config": config}) is None
+    assert marks.repeat_problem(other, {"id": "x", "config": config}) is None
     before["runs"] = [row.replace("HOME/runs/gone-1", "HOME/weights/elsewhere.safetensors") for row in before["runs"]]
     for name, rows in before.items():
         assert after[name] == rows, name

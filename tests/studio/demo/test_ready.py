@@ -73,7 +73,7 @@ def test_what_was_learnt_from_its_marks_is_a_gain_and_is_shown_on_unseen_cases(o
     store, _ = opened
     run = run_of(store, "learnt")
     found = run["summary"]["comparison"]
-    assert (found["verdict"], found["run"]) == ("better", run["id"]) and marks.fault(store, run) is None
+    assert (found["verdict"], found["run"]) == ("better", run["id"]) and marks.repeat_problem(store, run) is None
     (_, before, after), (normals, _, alarms) = found["flags"]["abnormal"], found["flags"]["normal"]
     assert after > before and alarms <= normals / 4
     seen = set(run["config"]["marks"]["cases"])

@@ -84,7 +84,7 @@ def test_a_study_that_is_not_here_is_named_before_the_training(two):
 def test_an_experiments_training_older_than_the_setting_is_found_again(two):
     import json
 
-    from core.studio.report.arms import Arm, kept
+    from core.studio.report.arms import Arm, existing_runs
     from core.studio.runs.pipeline import create_pretrain
 
     config = PRETRAIN_PRESETS["quick"].replace(size=32)
@@ -92,9 +92,9 @@ def test_an_experiments_training_older_than_the_setting_is_found_again(two):
     old = config.to_dict()
     del old["medmix"]["donor_study"]
     two.execute("UPDATE runs SET config = ? WHERE id = ?", [json.dumps(old), run])
-    encoder, fit = kept(two, "tiny", Arm("PaDiM", "padim"), 0, size=32)
+    encoder, fit = existing_runs(two, "tiny", Arm("PaDiM", "padim"), 0, size=32)
     assert encoder["id"] == run and fit is None
-    assert kept(two, "tiny", Arm("PaDiM", "padim", pretrain={"lr": 0.5}), 0, size=32) == (None, None)
+    assert existing_runs(two, "tiny", Arm("PaDiM", "padim", pretrain={"lr": 0.5}), 0, size=32) == (None, None)
 
 
 def test_a_map_shows_them(two):

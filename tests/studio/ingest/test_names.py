@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.studio.ingest.names import Register, folded, stem, without_ending
+from core.studio.ingest.names import PathIndex, folded, stem, without_ending
 
 ENDINGS = [
     "",
@@ -37,7 +37,7 @@ PATHS = st.tuples(FOLDERS, STEMS | UIDS).map(lambda drawn: "/".join([*drawn[0], 
     ],
 )  # fmt: skip
 def test_find_goes_by_path_then_by_name(path, means):
-    found = Register([("p1/000.png", "p1"), ("p2/000.png", "p2"), ("p3/only.dcm", "only")]).find(path)
+    found = PathIndex([("p1/000.png", "p1"), ("p2/000.png", "p2"), ("p3/only.dcm", "only")]).find(path)
     assert found == ([means] if means else [])
 
 
@@ -49,7 +49,7 @@ def test_find_goes_by_path_then_by_name(path, means):
     ],
 )  # fmt: skip
 def test_find_returns_all_that_agree_as_closely(images, mask):
-    assert sorted(Register((name, name) for name in images).find(mask)) == sorted(images)
+    assert sorted(PathIndex((name, name) for name in images).find(mask)) == sorted(images)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_find_returns_all_that_agree_as_closely(images, mask):
     ],
 )
 def test_find_prefers_the_closest_agreement(images, mask, means):
-    assert Register((name, name) for name in images).find(mask) == [means]
+    assert PathIndex((name, name) for name in images).find(mask) == [means]
 
 
 def test_find_takes_a_folder_called_like_the_image():
-    register = Register((f"kind/{i:03d}.png", i) for i in range(4))
+    register = PathIndex((f"kind/{i:03d}.png", i) for i in range(4))
     assert register.find("kind/001/000.png", nested=True) == [1]
     assert register.find("kind/001/000.png") == [0]
 
@@ -86,7 +86,7 @@ def test_a_name_keeps_the_dots_that_begin_no_suffix():
 )  # fmt: skip
 def test_every_mask_of_drawn_names_finds_its_image(paths, ending, form, case):
     """Whatever the accents, capitals, endings and depths; names that casefolding joins are not drawn."""
-    register = Register((path, path) for path in paths)
+    register = PathIndex((path, path) for path in paths)
     for path in paths:
         mask = unicodedata.normalize(form, case(f"{path[:-4]}{ending}.png"))
         assert register.find(mask) == [path]
@@ -94,7 +94,7 @@ def test_every_mask_of_drawn_names_finds_its_image(paths, ending, form, case):
 
 def test_the_cases_of_other_systems_names(cases):
     matches = cases("names").MATCHES
-    register = Register((name, name) for name in matches)
+    register = PathIndex((name, name) for name in matches)
     assert {image: [register.find(mask) for mask in masks] for image, masks in matches.items()} == {
         image: [[image]] * len(masks) for image, masks in matches.items()
     }

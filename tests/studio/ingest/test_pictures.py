@@ -12,7 +12,7 @@ from PIL import Image
 
 from core.studio.ingest.decode import probe, read_image, read_raw
 from core.studio.ingest.layouts import Entry
-from core.studio.ingest.reader import agree, read_all
+from core.studio.ingest.reader import assign_scales, read_all
 from tests.conftest import picture
 
 COLOUR = picture(3)[0]
@@ -29,7 +29,7 @@ def shown(path) -> tuple[np.ndarray | None, str]:
     found, rejected = read_all([Entry(path)], None)
     if not found:
         return None, rejected[0]["reason"]
-    agree(found, {})
+    assign_scales(found, {})
     scale = found[0].row["scale"]
     image = read_image(path, 0, tuple(json.loads(scale)) if scale else None)
     assert image.dtype == np.uint8 and image.shape == (found[0].row["height"], found[0].row["width"], 3)

@@ -75,9 +75,9 @@ def test_a_file_cut_off_is_no_cut_recording(recordings, tmp_path):
 
 def test_a_recording_that_shows_one_picture_is_named(tmp_path, monkeypatch):
     path = write_video(tmp_path / "a.avi", 30, "MJPG")
-    assert not video.still(path)
+    assert not video.is_still(path)
     monkeypatch.setattr(video, "_image", lambda read: np.zeros((8, 8, 3), np.uint8))
-    assert video.still(path)
+    assert video.is_still(path)
 
 
 def test_without_an_index_frames_are_met_in_any_order(tmp_path, monkeypatch):

@@ -90,16 +90,16 @@ def test_the_page_shows_both_only_while_both_run(store, tiny_study, run, scored,
     job = add(store, "pretrain", run)
     jobs.claim(store, "long")
     short = add(store, "score", scored)
-    now = live.now(store)
+    now = live.live_status(store)
     assert (now["job"]["id"], now["beside"], now["waiting"]) == (job, None, 1)
     jobs.claim(store, "short")
-    now = live.now(store)
+    now = live.live_status(store)
     assert (now["job"]["id"], now["beside"]["id"], now["waiting"]) == (job, short, 0)
     assert main(["jobs", "--home", str(store.home.path)]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert [f"alongside job {job}" in line for line in printed] == [True, False]
     jobs.advance(store, short)
-    assert live.now(store)["beside"] is None
+    assert live.live_status(store)["beside"] is None
     with pytest.raises(ValueError, match=f"job {job} is running"):
         training.delete(store, run)
 

@@ -37,7 +37,9 @@ def cases(store, study: str, count: int) -> tuple[int, ...]:
 
 def worked(store, study: str, count: int = 4, should_stop=lambda: False, **asked) -> str:
     """A search for lesions of a study, done by this process; its id."""
-    begun = match.begin(store, match.Asked(study, cases(store, study, count), **{"tries": 6, **asked}), start=False)
+    begun = match.begin(
+        store, match.MatchRequest(study, cases(store, study, count), **{"tries": 6, **asked}), start=False
+    )
     load_step("match")(Work(store, "", {"match": begun["match"]}, should_stop=should_stop))
     return begun["match"]
 
@@ -104,12 +106,12 @@ def test_matched_cases_count_in_no_figure_of_a_run_with_the_preset(store, tiny_s
 def test_what_cannot_be_asked_for_is_said(store, tiny_study, change, words):
     asked = {"study": tiny_study, "cases": cases(store, tiny_study, 2)} | change
     with pytest.raises(ValueError, match=words):
-        match.begin(store, match.Asked(**asked), start=False)
+        match.begin(store, match.MatchRequest(**asked), start=False)
     assert not store.query("SELECT 1 FROM matches") and not jobs.list_jobs(store)
 
 
 def test_asked_for_twice_it_is_one_job_and_nothing_is_saved_before_the_first_try(store, tiny_study):
-    asked = match.Asked(tiny_study, cases(store, tiny_study, 2))
+    asked = match.MatchRequest(tiny_study, cases(store, tiny_study, 2))
     one, two = (match.begin(store, asked, start=False) for _ in range(2))
     assert one == two and len(store.query("SELECT 1 FROM matches")) == 1
     with pytest.raises(ValueError, match="has no result yet"):
@@ -187,10 +189,10 @@ def test_a_lesion_outlined_on_a_dropped_image_is_matched_and_only_its_outline_is
     image = np.random.default_rng(0).integers(60, 200, (50, 80, 3), np.uint8)
     token = drop(store, image, "DOE_JANE.png")
     drawn = match.outlined(store.home, token, "DOE_JANE.png", outline)
-    begun = match.begin(store, match.Asked(tiny_study, (), tries=2, drawn=(drawn,)), start=False)
+    begun = match.begin(store, match.MatchRequest(tiny_study, (), tries=2, drawn=(drawn,)), start=False)
     load_step("match")(Work(store, "", {"match": begun["match"]}))
     found = match.get(store, begun["match"])
-    assert found["asked"] == match.Asked(tiny_study, (), tries=2, drawn=(drawn,)) and found["state"]["done"]
+    assert found["asked"] == match.MatchRequest(tiny_study, (), tries=2, drawn=(drawn,)) and found["state"]["done"]
     assert found["state"]["config"]["matched"] == [drawn.sha256] and "Matched to 1 lesion:" in found["state"]["note"]
     assert match.as_json(store, begun["match"], "mine")["origin"]["outlined"] == [drawn.sha256]
     row = store.first("SELECT * FROM matches")
@@ -200,13 +202,13 @@ def test_a_lesion_outlined_on_a_dropped_image_is_matched_and_only_its_outline_is
 def test_a_dropped_image_that_is_gone_is_asked_for_again(store, tiny_study):
     token = drop(store, np.full((40, 40, 3), 90, np.uint8))
     drawn = match.outlined(store.home, token, "mine.png", OUTLINES["a lesion"])
-    both = match.Asked(tiny_study, cases(store, tiny_study, 2), drawn=(drawn,))
+    both = match.MatchRequest(tiny_study, cases(store, tiny_study, 2), drawn=(drawn,))
     begun = match.begin(store, both, start=False)
     uploads.discard(store.home, token)
     with pytest.raises(ValueError, match="drop it again"):
         load_step("match")(Work(store, "", {"match": begun["match"]}))
     with pytest.raises(ValueError, match="different lesions"):
-        match.Asked(tiny_study, (), drawn=(drawn, drawn))
+        match.MatchRequest(tiny_study, (), drawn=(drawn, drawn))
 
 
 @pytest.mark.parametrize("outline", [(), ((0.1, 0.1), (0.2, 0.2)), ((2, 2), (3, 2), (3, 3)), ((0.5, 0.5),) * 3])
@@ -238,8 +240,8 @@ def test_searches_that_wait_are_few_and_old_ones_make_room(store, tiny_study, mo
     for seed in range(12):
         if seed % 3 == 0:
             store.execute("UPDATE jobs SET status = 'done'")
-        asked = match.Asked(tiny_study, cases(store, tiny_study, 1), seed=seed)
+        asked = match.MatchRequest(tiny_study, cases(store, tiny_study, 1), seed=seed)
         last = match.begin(store, asked, start=False)["match"]
     with pytest.raises(TooMuch, match="searches"):
-        match.begin(store, match.Asked(tiny_study, cases(store, tiny_study, 2)), start=False)
+        match.begin(store, match.MatchRequest(tiny_study, cases(store, tiny_study, 2)), start=False)
     assert store.first("SELECT count(*) AS n FROM matches")["n"] == 5 and match.latest(store, tiny_study) == last

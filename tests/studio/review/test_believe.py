@@ -46,12 +46,12 @@ def test_the_same_images_raise_no_alarm_and_others_do(large):
     rng = np.random.default_rng(0)
     values = np.clip(rng.normal(size=240), None, 1.9)
     scores(store, cases, values)
-    found = believe.believed(store, "large", "r")
+    found = believe.reliability(store, "large", "r")
     assert found["changed"]["since"] is None and not found["promise"]["paused"]
     assert found["changed"]["caveat"] == found["promise"]["caveat"] == UNKNOWN
     assert found["promise"]["held"] == 60 and "95 % confidence" in found["promise"]["guarantee"]
     scores(store, cases, np.where(np.arange(240) >= 120, values - 1.0, values))
-    found = believe.believed(store, "large", "r")
+    found = believe.reliability(store, "large", "r")
     assert found["changed"]["since"] == "2026-03-12" and "since 12 March 2026" in found["changed"]["words"]
     assert found["promise"]["paused"] and found["promise"]["guarantee"].startswith("Paused")
 
@@ -64,13 +64,13 @@ def test_one_image_of_each_patient_counts_and_none_of_whom_was_learnt_from(large
     with store.write() as db:
         for number, case in enumerate(cases):
             db.execute("UPDATE cases SET patient = ? WHERE id = ?", [f"p{number // 3}", case])
-    found = believe.believed(store, "large", "r")
+    found = believe.reliability(store, "large", "r")
     assert found["changed"]["cases"] == 40 and found["changed"]["caveat"] is found["promise"]["caveat"] is None
     assert (
         found["promise"]["held"] == 20 and "on average over draws of held-out patients" in found["promise"]["guarantee"]
     )
     store.execute("UPDATE cases SET split = 'train' WHERE patient = 'p79' AND id = ?", [cases[-1]])
-    assert believe.believed(store, "large", "r")["changed"]["cases"] == 39
+    assert believe.reliability(store, "large", "r")["changed"]["cases"] == 39
 
 
 def test_each_device_is_a_series_of_its_own(large):
@@ -80,11 +80,11 @@ def test_each_device_is_a_series_of_its_own(large):
     for number, case in enumerate(cases):
         store.execute("UPDATE cases SET device = ? WHERE id = ?", [f"scanner {number % 2}", case])
     scores(store, cases, values)
-    unchanged = believe.believed(store, "large", "r")["changed"]
+    unchanged = believe.reliability(store, "large", "r")["changed"]
     assert unchanged["since"] is None and unchanged["cases"] == 120
     late = (np.arange(240) >= 120) & (np.arange(240) % 2 == 1)
     scores(store, cases, np.where(late, values - 1.5, values))
-    changed = believe.believed(store, "large", "r")["changed"]
+    changed = believe.reliability(store, "large", "r")["changed"]
     assert changed["since"] == "2026-03-12"
     assert changed["words"] == "Images of scanner 1 have changed since 12 March 2026"
     assert changed["capital"] >= ALARM
@@ -98,7 +98,7 @@ def test_the_first_image_of_a_patient_counts_on_either_side_and_not_the_highest(
     with store.write() as db:
         for number, case in enumerate(cases):
             db.execute("UPDATE cases SET patient = ? WHERE id = ?", [f"p{number // 4}", case])
-    changed = believe.believed(store, "large", "r")["changed"]
+    changed = believe.reliability(store, "large", "r")["changed"]
     assert changed["cases"] == 30 and changed["since"] is None and changed["capital"] < 10
 
 
@@ -139,7 +139,7 @@ def test_lesions_are_planted_into_held_out_normals(tiny_study, store):
     _, fit = scored_padim(store, tiny_study)
     kept = believe.measure(store, fit, "cpu")
     assert {row["size"] for row in kept["planted"]} == set(SIZES) and kept["groups"] == {}
-    found = believe.believed(store, tiny_study, fit)
+    found = believe.reliability(store, tiny_study, fit)
     assert len(found["planted"]) == len(kept["planted"]) and found["made"] and found["changed"] is None
     assert all(0 <= row["found"]["value"] <= 1 for row in found["planted"])
     assert "synthetic lesions" in believe.as_text(kept, found) and UNKNOWN in believe.as_text(kept, found)
@@ -148,19 +148,19 @@ def test_lesions_are_planted_into_held_out_normals(tiny_study, store):
 def test_what_the_run_in_use_misses_is_counted_for_any_settings_and_not_stored(tiny_study, store):
     large = MEDMIX_PRESETS["large"]
     with pytest.raises(ValueError, match="No run has scored"):
-        believe.missed(store, tiny_study, large)
+        believe.planted_sensitivity(store, tiny_study, large)
     _, fit = scored_padim(store, tiny_study)
-    found = believe.missed(store, tiny_study, large, "cpu")
+    found = believe.planted_sensitivity(store, tiny_study, large, "cpu")
     assert found["run"] == fit and {row["size"] for row in found["planted"]} == set(SIZES)
     assert all(row["flagged"] <= row["images"] for row in found["planted"])
     assert believe.KEPT not in runs.get_run(store, fit)["summary"]
     choose(store, tiny_study, fit, "dragged", 1e9, "ann")
-    silent = believe.missed(store, tiny_study, large, "cpu")
+    silent = believe.planted_sensitivity(store, tiny_study, large, "cpu")
     assert silent["threshold"] == 1e9 and not any(row["flagged"] for row in silent["planted"]), (
         "the threshold in effect"
     )
     with pytest.raises(Stopped):
-        believe.missed(store, tiny_study, large, "cpu", should_stop=lambda: True)
+        believe.planted_sensitivity(store, tiny_study, large, "cpu", should_stop=lambda: True)
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ def test_pictures_show_how_images_differ(tiny_study, store):
     day = {"measure": "sharpness", "usual": 0.1, "new": 0.2, "distance": 1.0, "p": 0.0, "matters": True}
     kept = {"groups": {"2026-03-12": [day]}, "pictures": {"2026-03-12": {"usual": [few[0]], "new": [few[0], 10**9]}}}
     runs.update_run(store, fit, summary={**runs.get_run(store, fit)["summary"], believe.KEPT: kept})
-    (group,) = believe.believed(store, tiny_study, fit)["plain"]
+    (group,) = believe.reliability(store, tiny_study, fit)["plain"]
     assert (
         group["of"] == "12 March 2026"
         and group["pictures"] == {"usual": [few[0]], "new": [few[0]]}

@@ -83,10 +83,10 @@ def test_a_blob_of_the_heat_map_becomes_a_box(room, plain):
     heat = unpack_map(stored_map(store, run, case["id"]))
     y, x = np.unravel_index(int(heat.argmax()), heat.shape)
     spot = ((x + 0.5) * case["width"] / heat.shape[1], (y + 0.5) * case["height"] / heat.shape[0])
-    found = boxes.under(store, case, run, spot)
+    found = boxes.segment_at(store, case, run, spot)
     assert found.shape == (60, 72) and found[int(spot[1]), int(spot[0])]
     with pytest.raises(ValueError, match="no heat map"):
-        boxes.under(store, {**case, "id": 10_000}, run, spot)
+        boxes.segment_at(store, {**case, "id": 10_000}, run, spot)
 
 
 def test_a_blob_keeps_to_the_region_of_interest_and_half_an_image_is_refused(room, plain, monkeypatch):
@@ -96,11 +96,11 @@ def test_a_blob_keeps_to_the_region_of_interest_and_half_an_image_is_refused(roo
     monkeypatch.setattr(boxes, "find_roi", lambda image: inside)
     spot, wide = (54.0, 30.0), [(30.0, 0.0, 50.0, 30.0)]
     monkeypatch.setattr("core.engine.segment.region.boxes", lambda heat, usual, level, at: wide)
-    found = boxes.under(store, case, run, spot)
+    found = boxes.segment_at(store, case, run, spot)
     assert found.any() and not found[inside == 0].any()
     wide[0] = (30.0, 0.0, 70.0, 60.0)
     with pytest.raises(ValueError, match=r"covers 47 % of the image, too much for a lesion: drag a box"):
-        boxes.under(store, case, run, spot)
+        boxes.segment_at(store, case, run, spot)
 
 
 def test_a_window_of_a_case_is_made_ready_once(room, monkeypatch):

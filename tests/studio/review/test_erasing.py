@@ -119,11 +119,11 @@ def test_a_run_whose_marked_case_was_erased_says_so_and_learns_anew_without_it(w
     rows = erasing.cases_of(store, NAME)
     assert taught in [r["id"] for r in erasing.trace(store, rows).runs]
     erasing.erase(store, rows, "root", NAME)
-    said = marks.fault(store, runs.get_run(store, taught))
+    said = marks.repeat_problem(store, runs.get_run(store, taught))
     assert "cannot be repeated: " in said and "Start a new run" in said
     again = requests.repeat(store, taught, wake=False)["run"]
     assert runs.get_run(store, again)["config"]["marks"]["cases"] == [theirs]
-    assert marks.fault(store, runs.get_run(store, again)) is None
+    assert marks.repeat_problem(store, runs.get_run(store, again)) is None
 
 
 def test_files_elsewhere_stay_and_are_named_and_work_is_waited_for(tmp_path, no_worker):

@@ -55,12 +55,12 @@ def test_a_blind_session_hides_until_the_decision_and_from_nobody_else(room):
     assert not any({"score", "percentile", "flagged"} & set(r) for r in rows)
     said = [decide(store, ids[0], "ann", word)["stage"] for word in ("normal", "abnormal")]
     assert said == ["first", "second"] and not hides("ann")
-    assert sessions.standing(store, "ann") == {"blind": [STUDY], "session": {"id": first, "study": STUDY}}
+    assert sessions.session_status(store, "ann") == {"blind": [STUDY], "session": {"id": first, "study": STUDY}}
     second = sessions.start_session(store, STUDY, "ann", ids[:2], run=run)
     assert hides("ann"), "a new session begins blind again"
     assert sessions.get_session(store, first, "ann")["ended"] and second != first
     sessions.end_session(store, "ann")
-    assert sessions.standing(store, "ann") == {"blind": [], "session": None}
+    assert sessions.session_status(store, "ann") == {"blind": [], "session": None}
     assert not hides("ann")
 
 

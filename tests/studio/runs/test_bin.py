@@ -70,7 +70,7 @@ def test_a_study_comes_back_and_keeps_its_name_meanwhile(room, tmp_path):  # noq
     store, fit = room
     before = rows(store)
     bin.put_study(store, STUDY, "root")
-    assert studies.list_studies(store) == [] and live.now(store)["studies"] == []
+    assert studies.list_studies(store) == [] and live.live_status(store)["studies"] == []
     with pytest.raises(NotFound, match="in the bin"):
         studies.show_study(store, STUDY)
     with pytest.raises(ValueError, match="in the bin: restore it"):

@@ -104,7 +104,7 @@ def test_another_home_takes_it_in_and_its_scores_without_an_image(left, tmp_path
     said = screened.screen_here(model, images / "test", tmp_path / "scores")
     assert said == {"images": 18, "failed": 0, "workers": 1}  # masks lie among them
     shutil.rmtree(images / "test")  # nothing below can read them
-    assert screened.take_in(other, made["fit"], tmp_path / "scores") == {"taken": 12, "unknown": 6, "failed": 0}
+    assert screened.import_readings(other, made["fit"], tmp_path / "scores") == {"taken": 12, "unknown": 6, "failed": 0}
     paths, scores, maps = own_scores(store, fit)
     _, taken, its_maps = own_scores(other, made["fit"])
     assert furthest([taken], [scores]) < CLOSE and np.abs(its_maps - maps).max() < 1e-3
@@ -255,7 +255,7 @@ def test_each_form_is_flagged_outside_as_in_the_studio(tmp_path, store):
     made = exported.import_model(other, tmp_path / f"model{level}", "mixed")
     assert operating.in_effect(other, made["fit"])[made["fit"]].threshold == level
     screened.screen_here(tmp_path / f"model{level}", folder / "test", tmp_path / "scores")
-    assert screened.take_in(other, made["fit"], tmp_path / "scores") == {"taken": 64, "unknown": 0, "failed": 0}
+    assert screened.import_readings(other, made["fit"], tmp_path / "scores") == {"taken": 64, "unknown": 0, "failed": 0}
     taken = {(row["path"], row["frame"]): row["flagged_roi"] for row in other.query(query, [made["fit"]])}
     assert taken == {key: row["flagged_roi"] for key, row in studio.items()}
     other.close()

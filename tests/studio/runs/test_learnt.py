@@ -105,10 +105,10 @@ def test_masks_of_several_readers_kinds_finished_cases_and_places(store, tiny_st
     assert not got.ignored[0, -1].any() and got.ignored[0, 0].all(), "unfinished: all but the places called normal"
     assert got.masks[1].any() and not got.ignored[1].any() and not got.masks[2].any() and not got.ignored[2].any()
     assert got.outlined.shape == got.masks.shape, "what the detector before outlines"
-    assert marks.fault(store, run) is None
+    assert marks.repeat_problem(store, run) is None
     store.execute("DELETE FROM readings WHERE case_id = ?", [sick[0]["id"]])
     run["config"]["marks"]["cases"][0] = 10**9
-    assert "cannot be repeated: 1 of its cases is" in marks.fault(store, run)
+    assert "cannot be repeated: 1 of its cases is" in marks.repeat_problem(store, run)
 
 
 def test_marks_of_a_blind_session_do_not_teach_before_it_is_closed(store, tiny_study):
@@ -324,7 +324,7 @@ def test_killed_in_the_middle_nothing_is_lost_and_it_goes_on(store, tiny_study, 
     worker.run_queue(store)
     run = runs.get_run(store, made["run"])
     assert run["status"] == "done" and run["summary"]["rule"]["images"] == 3
-    assert marks.fault(store, run) is None, "it learns from the marks as they were when it was asked for"
+    assert marks.repeat_problem(store, run) is None, "it learns from the marks as they were when it was asked for"
 
 
 def test_marks_that_go_meanwhile_are_named_and_the_old_one_stays(store, tiny_study, base):
@@ -334,7 +334,9 @@ def test_marks_that_go_meanwhile_are_named_and_the_old_one_stays(store, tiny_stu
     made = [learnt.learn(store, base, device="cpu", start=False)]
     made.append(learnt.learn(store, base, reader="ann", device="cpu", start=False))
     newer = mark(store, sick[0], part=slice(2, 8))
-    assert marks.fault(store, runs.get_run(store, made[0]["run"])) is None, "a newer version leaves the older there"
+    assert marks.repeat_problem(store, runs.get_run(store, made[0]["run"])) is None, (
+        "a newer version leaves the older there"
+    )
     assert newer not in runs.get_run(store, made[0]["run"])["config"]["marks"]["masks"]
     store.execute("DELETE FROM lesion_masks WHERE case_id = ?", [sick[1]["id"]])
     store.db.execute("PRAGMA foreign_keys = OFF")  # its reviews stay: no case of a study is deleted alone as yet

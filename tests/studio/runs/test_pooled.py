@@ -77,8 +77,8 @@ def test_only_the_images_asked_for_are_kept_and_no_more_than_allowed():
     images = np.random.default_rng(0).integers(0, 255, (5, 32, 32, 3), np.uint8)
     network = embed.inference_copy(embed.Encoder().eval())
     features = embed.Features(2, {embed.digest(image) for image in images[1:]})
-    with embed.keeping(features):
-        maps = embed.passed(network, images, {8})
+    with embed.caching_features(features):
+        maps = embed.feature_maps(network, images, {8})
     assert set(maps) == {8} and set(features.rows(network)) == {embed.digest(image) for image in images[1:3]}
 
 
@@ -86,9 +86,9 @@ def test_only_the_images_asked_for_are_kept_and_no_more_than_allowed():
 def test_images_are_passed_a_few_at_a_time_with_the_same_maps(size, monkeypatch, passes):
     images = np.random.default_rng(0).integers(0, 255, (5, size, size, 3), np.uint8)
     network = embed.inference_copy(embed.Encoder().eval())
-    whole = embed.passed(network, images, {4, 32})
+    whole = embed.feature_maps(network, images, {4, 32})
     monkeypatch.setattr(embed, "PIECE", 2 * size**2)
-    pieces = embed.passed(network, images, {4, 32})
+    pieces = embed.feature_maps(network, images, {4, 32})
     assert passes == [5, 2, 2, 1]
     for stride in whole:
         assert float((whole[stride] - pieces[stride]).abs().max()) <= 1e-5 * float(whole[stride].abs().max())

@@ -66,7 +66,7 @@ def test_a_training_has_one_percentage_and_one_duration(store, chain, steps, sha
     stage = next(s for s in plan.plan(store, "tiny")["stages"] if s["state"] == "running")
     listed = next(row for row in live.overview(store, "tiny") if row["id"] == at_work)
     detail = live.detail(store, live.Alarms(store), at_work)
-    bar = live.now(store)["job"]
+    bar = live.live_status(store)["job"]
     assert bar["share"] == listed["job"]["share"] == detail["job"]["share"] == stage["share"]
     assert listed["left"] == pytest.approx(stage["left"], abs=0.3) == detail["left"]
 

@@ -174,12 +174,12 @@ def test_sensitivity_of_one_reader_twice_is_mcnemars_variance():
     ratings, truth = drawn(3, normal=30, abnormal=40)
     called = ratings[:, :1] > 2
     right = called == truth
-    covariance = mrmc.covariances(mrmc.share(right, truth, True), "delong")
+    covariance = mrmc.covariances(mrmc.sensitivity_or_specificity(right, truth, True), "delong")
     n = int(truth.sum())
     gained, lost = (int((right[i, 0] & ~right[1 - i, 0] & truth).sum()) for i in (0, 1))
     by_hand = ((gained + lost) / n - ((gained - lost) / n) ** 2) / (n - 1)
     assert covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1] == pytest.approx(by_hand, rel=1e-9)
-    jack = mrmc.covariances(mrmc.share(right, truth, False))
+    jack = mrmc.covariances(mrmc.sensitivity_or_specificity(right, truth, False))
     assert np.diag(jack) == pytest.approx([right[i, 0, ~truth].var() / (29) for i in (0, 1)], rel=0.03)
 
 
@@ -227,7 +227,7 @@ def test_areas_and_points_are_those_of_scikit_learn_and_of_pairs():
         assert figure.value[i, j] == pytest.approx(roc_auc_score(truth, ratings[i, j]), abs=1e-12)
         assert figure.value[i, j] == pytest.approx(pairs_area(ratings[i, j], truth), abs=1e-12)
         assert figure.normal[i, j].mean() == pytest.approx(figure.value[i, j])
-        x, y = mrmc.points(ratings[i, j], truth)
+        x, y = mrmc.roc_points(ratings[i, j], truth)
         fpr, tpr, _ = roc_curve(truth, ratings[i, j], drop_intermediate=False)
         assert (x, y) == (pytest.approx(fpr), pytest.approx(tpr))
         assert np.trapezoid(y, x) == pytest.approx(figure.value[i, j])

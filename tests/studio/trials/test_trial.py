@@ -106,7 +106,7 @@ def test_a_reader_sees_the_list_and_nothing_else(staffed):
         asks(store, "ann", number=inside)
     assert asks(store, "root", study=STUDY).trial is None and not asks(store, "root", study=STUDY).blinded
     assert sessions.reads_blind(store, "ann") and not sessions.reads_blind(store, "root")
-    assert sessions.standing(store, "ann")["blind"] == [STUDY]
+    assert sessions.session_status(store, "ann")["blind"] == [STUDY]
     plan.open_part(store, trial, "ann")
     context = asks(store, "ann", study=STUDY)
     assert context.blinded and context.names.covers

@@ -234,7 +234,7 @@ export function learnOffer(review) {
 // What learning from marks changed: unseen cases, outlined before and after, as one picture.
 const SIDE = 150; // pixels of a square
 
-/** @param {ReviewView} review @param {Answers.LearntBeside} found @param {(id: number) =>
+/** @param {ReviewView} review @param {Answers.RunComparison} found @param {(id: number) =>
  * void} open shows a case side by side */
 function beforeAfter(review, { base, run, pictured, measures }, open) {
   const element = el('figure', { class: 'rv-before-after', hidden: true });

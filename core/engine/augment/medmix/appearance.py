@@ -142,7 +142,7 @@ def bulge(v: Tensor, u: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
 OCTAVES = (3, 6, 12)  # number of noise knots across a patch; each octave is half as strong as the one before
 
 
-def drawn(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) -> Tensor:
+def draw_texture(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) -> Tensor:
     """Draws tissue `(L, 3, H, W)` of the mean colour `base` `(L, 3)`, mottled by noise of three octaves.
 
     The noise depends on `seed` `(L,)`, has the strength `contrast` `(L,)` and is read at the box coordinates v and u

@@ -23,7 +23,7 @@ from core.engine.augment.medmix.appearance import (
     coverage,
     deform,
     depth,
-    drawn,
+    draw_texture,
     other_modality,
     poisson,
     shade,
@@ -188,7 +188,7 @@ def appearance(
         patch[r] += (lesions.match[r, None] * (place(r) - marked.around[lesions.donor[r]]))[:, :, None, None]
     if group.texture is not None:
         r = group.texture
-        patch[r] = drawn(lesions.seed[r], lesions.contrast[r], v[r], u[r], place(r))
+        patch[r] = draw_texture(lesions.seed[r], lesions.contrast[r], v[r], u[r], place(r))
     patch = apply_colour(patch, *colour_map(lesions.jitter, grey), mean(patch, box))
     # light and noise
     if group.shading is not None:

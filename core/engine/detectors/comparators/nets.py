@@ -143,7 +143,7 @@ class NetDetector(ImageDetector):
         training = cls.Training(net.to(device), images, config, device, DETECTORS.title(cls.name))
         folder = None if context.folder is None else Path(context.folder) / PARTIAL
         identity = {"config": config.to_dict(), "fitted_on": source}
-        checkpoints = loop.kept(training, folder, identity, context.report, context.should_stop)
+        checkpoints = loop.run_resumable(training, folder, identity, context.report, context.should_stop)
         if checkpoints is not None:
             checkpoints.save(training)
         detector = cls(net, config, size)

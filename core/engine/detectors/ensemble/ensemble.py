@@ -25,7 +25,7 @@ from typing_extensions import Self
 from core.engine.backbones.embed import remembering
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import blur, cells_inside, counting, mean_inside, roi_at, usually_inside
-from core.engine.calibration.scale import LEAST, Scale, places_unseen
+from core.engine.calibration.scale import LEAST, Scale, split_unseen
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.ensemble.config import EnsembleConfig, Member, aligned_weights, suited
@@ -107,7 +107,7 @@ class Ensemble(Detector):
         complete = suited(config.ensemble() if isinstance(config, Named) else config, head)
         if 3 <= len(images) < LEAST and all(is_quick(m) for m in complete.members.values()) and not complete.learn:
             return cls._fit_few(encoder, images, complete, context)
-        split = places_unseen(len(images), complete.unseen, complete.seed, context.patients)
+        split = split_unseen(len(images), complete.unseen, complete.seed, context.patients)
         return cls._fit(encoder, images, complete, context, split)
 
     @classmethod

@@ -60,7 +60,7 @@ def train(
     identity: dict[str, Any] = {"config": config.to_dict()}
     if folder is not None:
         identity["fitted_on"] = fingerprint(items.images, model.encoder.state_dict())
-    checkpoints = loop.kept(training, folder, identity, report, should_stop)
+    checkpoints = loop.run_resumable(training, folder, identity, report, should_stop)
     model.eval()
     model.estimate(items, config.batch)
     if checkpoints is not None:

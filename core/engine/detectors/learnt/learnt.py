@@ -24,13 +24,13 @@ from typing_extensions import Self
 from core.engine.backbones.embed import inference_copy, remembering
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import counted, roi_at, upsample
-from core.engine.calibration.outlines import holding
+from core.engine.calibration.outlines import regions_containing
 from core.engine.calibration.percentiles import Calibration
 from core.engine.calibration.scale import Scale, leave_out
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Marks, Prediction, at_least_one
 from core.engine.detectors.learnt.config import ENOUGH, LearntConfig, plural
-from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, Lessons, fine_tune, train_decoders
+from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, ViewSampler, fine_tune, train_decoders
 from core.engine.detectors.map_detector import maps_of
 from core.engine.metrics import bootstrap
 from core.engine.metrics.detection import auroc
@@ -212,14 +212,14 @@ class Learnt(Detector):
         normals = rows_of(images, training_rows), context.of(training_rows).roi
         validation = (rows_of(images, unseen), context.of(unseen).roi), marks, sick, fold_of, fold_count, patients
         tries: dict[str, Self] = {}
-        views: list[Lessons] = []
+        views: list[ViewSampler] = []
         if context.first is not None:
             first, variants = cast(Self, context.first), {}
             variant = config.replace(paste=first.config.paste)
-            views.append(Lessons(self.reader, *normals, marks, variant, folds).after(config.steps))
+            views.append(ViewSampler(self.reader, *normals, marks, variant, folds).after(config.steps))
             tries[FIRST] = first
         for name, variant in variants.items():
-            views.append(Lessons(self.reader, *normals, marks, variant, folds))
+            views.append(ViewSampler(self.reader, *normals, marks, variant, folds))
             tries[name] = self._with(train_decoders(views[-1], fold_count, check("Learning", 9)), variant)
             tries[name]._joined_by_marks(*validation, check("Combining with the base detector", 1))
         chosen = better([attempt.rule.cases for attempt in tries.values()])
@@ -599,7 +599,9 @@ def chosen_spot(
 def spotted(maps: np.ndarray, level: float, spot: float, truth: np.ndarray, valid: np.ndarray) -> np.ndarray:
     """Computes the Dice, `(m,)`, if the regions of `maps` above `level` whose peak exceeds `spot` are outlined."""
     inside = (maps > level) & valid
-    outlined = np.stack([holding(region, region & (heat > spot)) for region, heat in zip(inside, maps, strict=True)])
+    outlined = np.stack(
+        [regions_containing(region, region & (heat > spot)) for region, heat in zip(inside, maps, strict=True)]
+    )
     return np.asarray(overlaps_of(outlined, truth, valid)[0])
 
 

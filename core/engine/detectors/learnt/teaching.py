@@ -111,7 +111,7 @@ class Views:
         )  # fmt: skip
 
 
-class Lessons:
+class ViewSampler:
     """Source of training views, enough in each step for every decoder to get MARKED, PASTED and NORMAL views."""
 
     def __init__(
@@ -234,7 +234,7 @@ def _coloured(image: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     return np.clip(x, 0, 255).astype(np.uint8)
 
 
-def train_decoders(lessons: Lessons, folds: int, check: Check) -> list[Decoder]:
+def train_decoders(lessons: ViewSampler, folds: int, check: Check) -> list[Decoder]:
     """Trains one decoder for each fold, without the annotated images of that fold, and a last decoder on all images."""
     config, reader = lessons.config, lessons.reader
     with torch.random.fork_rng(devices=[]):
@@ -250,7 +250,7 @@ def train_decoders(lessons: Lessons, folds: int, check: Check) -> list[Decoder]:
     return _trained(lessons, decoders, groups, config.steps, check)
 
 
-def fine_tune(lessons: Lessons, encoder: Encoder, decoders: list[Decoder], check: Check) -> list[Decoder]:
+def fine_tune(lessons: ViewSampler, encoder: Encoder, decoders: list[Decoder], check: Check) -> list[Decoder]:
     """Continues to train copies of trained decoders, each together with a copy of the encoder.
 
     The decoders are trained first, because an untrained decoder would distort the encoder's features (Kumar et al.
@@ -268,7 +268,7 @@ def fine_tune(lessons: Lessons, encoder: Encoder, decoders: list[Decoder], check
 
 
 def _trained(
-    lessons: Lessons, decoders: list[Decoder], groups: list[list[dict[str, Any]]], steps: int, check: Check
+    lessons: ViewSampler, decoders: list[Decoder], groups: list[list[dict[str, Any]]], steps: int, check: Check
 ) -> list[Decoder]:
     """Trains each decoder on the annotated images of all other folds, and the last decoder on all annotated images."""
     optimisers = [torch.optim.AdamW(group, weight_decay=1e-2) for group in groups]

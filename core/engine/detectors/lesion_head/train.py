@@ -140,7 +140,7 @@ def train(
     training = LesionTraining(net, images, context.roi, config, context.device)
     folder = None if context.folder is None else Path(context.folder) / PARTIAL
     identity = {"config": config.to_dict(), "fitted_on": source}
-    checkpoints = loop.kept(training, folder, identity, context.report, context.should_stop)
+    checkpoints = loop.run_resumable(training, folder, identity, context.report, context.should_stop)
     if checkpoints is not None:
         checkpoints.save(training)
     return cast(LesionNet, training.average.module).eval()

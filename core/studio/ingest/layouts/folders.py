@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from core.studio.ingest.layouts.entries import Entry, walk
 from core.studio.ingest.layouts.words import SUGGESTS, Meaning, abnormal_word, meaning
-from core.studio.ingest.names import Register, folded, stem, without_ending
+from core.studio.ingest.names import PathIndex, folded, stem, without_ending
 from core.studio.ingest.patients import TABLE as PATIENTS
 from core.studio.ingest.patients import listed
 from core.studio.ingest.roots import Within
@@ -145,8 +145,8 @@ class Tree:
 
     def match(self) -> list[Entry]:
         """Assigns each mask to its image. Returns entries with a problem for masks that fit no or several images."""
-        abnormal = Register((i.reduced, i) for i in self.images if i.place.label != "normal")
-        normal = Register((i.reduced, i) for i in self.images if i.place.label == "normal")
+        abnormal = PathIndex((i.reduced, i) for i in self.images if i.place.label != "normal")
+        normal = PathIndex((i.reduced, i) for i in self.images if i.place.label == "normal")
         problems = []
         for mask in self.masks:
             fits = [i for i in abnormal.find(mask.reduced, nested=True) if _belong(mask, i)]

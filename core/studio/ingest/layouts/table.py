@@ -1,6 +1,6 @@
 """Reads tables that list images in the columns path, split, label, mask and patient, of which only path is required.
 
-Paths are relative to the folder of the table, or match files in that folder by name (see `names.Register`).
+Paths are relative to the folder of the table, or match files in that folder by name (see `names.PathIndex`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from core.studio.ingest.layouts.entries import BadFolder, Entry, files_under
 from core.studio.ingest.layouts.folders import TABLES, place_of
 from core.studio.ingest.layouts.words import SUGGESTS, abnormal_word, meaning
-from core.studio.ingest.names import Register, stem
+from core.studio.ingest.names import PathIndex, stem
 from core.studio.ingest.patients import TABLE as PATIENTS
 from core.studio.ingest.roots import Within
 from core.studio.ingest.tables import BadTable, Table, open_table
@@ -54,9 +54,9 @@ class Tables:
         return any("label" in table.columns for table in self.known)
 
     @functools.cached_property
-    def _files(self) -> Register[Path]:
+    def _files(self) -> PathIndex[Path]:
         files = (f for f in files_under(self.folder) if self._within.holds(f))
-        return Register((f.relative_to(self.folder).as_posix(), f) for f in files)
+        return PathIndex((f.relative_to(self.folder).as_posix(), f) for f in files)
 
     def _is_file(self, text: str) -> bool:
         return bool(text) and len(text) < LONGEST_PATH and "\0" not in text and isinstance(self._found(text), Path)

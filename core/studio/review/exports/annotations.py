@@ -29,7 +29,7 @@ from core.studio.db import audit
 from core.studio.db.foreign import Refused, plain, refusing
 from core.studio.db.store import Store, now
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask, read_mask
-from core.studio.ingest.names import Register, folded, stem
+from core.studio.ingest.names import PathIndex, folded, stem
 from core.studio.ingest.reader import printable
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.review.decisions import insert_finding
@@ -109,7 +109,7 @@ class _Cases:
                 stems = pictures.stem_of(called, case["id"])
                 for ours in (called, pictures.file_name(called, case["id"]), stems, stems + pictures.MASK):
                     self.ours.setdefault(ours, case["id"])
-        self.paths = Register(paths)
+        self.paths = PathIndex(paths)
 
     def find(self, shape: Shape) -> list[int]:
         """Returns the ids of the cases to which a shape may belong: none if its image is unknown, several if the name

@@ -107,7 +107,7 @@ class Source:
     def of(cls, header: pydicom.Dataset, frame: int = 0, mapped: Callable[[str], str] = str) -> Source:
         """Returns the source of a header, which is converted in place. frame: Number of the frame from 0."""
         _complete(header)
-        kind, frames = str(header.SOPClassUID), dicom.whole(header, "NumberOfFrames") or 1
+        kind, frames = str(header.SOPClassUID), dicom.integer_of(header, "NumberOfFrames") or 1
         _flat(header, frame)
         return cls(header, kind, frame + 1 if frames > 1 else None, mapped)
 

@@ -21,7 +21,7 @@ from core.studio.ingest.originals import image_of
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.review.decisions import finding_labels as study_labels
 from core.studio.review.exports.tables import Names, recorded
-from core.studio.review.results import settled
+from core.studio.review.results import consensus_labels
 
 DEFAULT = "lesion"
 
@@ -292,7 +292,7 @@ def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: 
     reason, "burned_in": cases with likely burned-in text, as {"cases": ids}}. Raises NothingToExport if the study has
     no image in the training or held-out split.
     """
-    names, decisions, called = Names(store, study, keep_names), settled(store, study), Labels(store, study)
+    names, decisions, called = Names(store, study, keep_names), consensus_labels(store, study), Labels(store, study)
     exported = Masks(store, study, masks)
     mask_of = {r["id"]: (called.named(r), r["png"], r["kind"]) for r in exported if decode_mask(r["png"]).any()}
     written, mask_counts, skipped, spelled = list[int](), Counter[str](), dict[str, int](), dict[str, str]()
