@@ -66,7 +66,7 @@ class Context:
     def signed_in(self, request) -> str | None:
         """Returns the name of the reader who is signed in now, or None if the session or token has ended.
 
-        Unlike `user_of`, the method checks again on every call, as long requests such as event streams require.
+        Unlike `user_of`, this method checks again on every call. Long requests such as event streams need this.
         """
         if self.single_user:
             return SINGLE_USER
@@ -78,12 +78,12 @@ class Context:
     def reading(self, request, **asked) -> AbstractContextManager[RequestContext]:
         """Returns a context manager that opens a read transaction and yields the RequestContext of a request.
 
-        asked: Arguments of `RequestContext.read`: `study`, `run`, and `number` (of a case on the page) or `case_id`.
+        asked: Arguments of `RequestContext.read`: `study`, `run`, and a case as `number` (on the page) or `case_id`.
         """
         return context.reading(self.store(), self.user_of(request) or "", single_user=self.single_user, **asked)
 
     def writing(self, request, **asked) -> AbstractContextManager[RequestContext]:
-        """Returns a context manager that opens a write transaction and yields the RequestContext, as `reading` does."""
+        """Returns a context manager that works as that of `reading`, but opens a write transaction."""
         return context.writing(self.store(), self.user_of(request) or "", single_user=self.single_user, **asked)
 
     def demand(self, request, right: str) -> str:
@@ -113,11 +113,11 @@ class Context:
         return people.rights(self.store(), reader, self.single_user)["administer"]
 
     def demand_root(self, path: str) -> None:
-        """Raises NotNamed if readers sign in and `path` lies outside the folders that `roots add` has allowed."""
+        """Raises NotNamed if `path` is outside the folders that `roots add` allows; never in single-user mode."""
         roots.demand(self.store(), path, self.single_user)
 
     def files_of(self, reader: str) -> Any:
-        """Returns the folders from which an administrator may use files (`roots.Within`), or None for other readers."""
+        """Returns the folders whose files an administrator may use (`roots.Within`), or None for other readers."""
         return roots.allowed(self.store(), self.single_user) if self.administers(reader) else None
 
     @staticmethod

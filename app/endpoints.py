@@ -1,7 +1,7 @@
-"""Named endpoints for programs, which `gradio_client` lists and an MCP client sees as tools.
+"""Endpoints for programs, which `gradio_client` lists by name and MCP clients offer as tools.
 
-Each endpoint is a typed wrapper of routes, which are called with the caller's credentials: the routes decide on
-permissions, blinding, limits and errors. Programs sign in with a token (`Authorization: Bearer pmsacl_...`), which is
+Each endpoint calls routes with the caller's credentials, so that the routes decide on permissions, blinding, limits and
+errors. Programs sign in with a token (`Authorization: Bearer pmsacl_...`), which is
 created under "Tokens" at the top of the page. In single-user mode no token is needed.
 """
 
@@ -27,7 +27,7 @@ INSIDE = "http://localhost"
 
 
 class Routes:
-    """Client of the server's own routes within the process, which sends the credentials of the caller."""
+    """In-process client of the server's own routes, which passes on the caller's credentials."""
 
     def __init__(self) -> None:
         self.server: FastAPI | None = None  # set later, because the page is part of the server
@@ -48,12 +48,12 @@ class Routes:
         return answer
 
     async def get(self, request: gr.Request, path: str, **asked: Any) -> dict[str, Any]:
-        """Returns the JSON answer of a GET route without `ok`. Query parameters that are None are not sent."""
+        """Calls a GET route and returns its JSON answer without the key `ok`. Parameters that are None are not sent."""
         answer = await self.ask(request, "GET", path, params={k: v for k, v in asked.items() if v is not None})
         return _content(answer.json())
 
     async def post(self, request: gr.Request, path: str, **body: Any) -> dict[str, Any]:
-        """Returns the JSON answer of a POST route without `ok`. The keyword arguments are sent as JSON."""
+        """Calls a POST route with the keyword arguments as JSON, and returns its JSON answer without the key `ok`."""
         return _content((await self.ask(request, "POST", path, json=body)).json())
 
 
@@ -92,7 +92,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         """List the studies of the home and the jobs in progress.
 
         Returns:
-            studies: ids of the studies; job: the running or the next job; waiting: number of queued jobs
+            studies: ids of the studies; job: job that is running, or the next one; waiting: number of queued jobs
         """
         return await routes.get(request, "/api/status")
 
@@ -115,7 +115,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         return await routes.post(request, "/api/programs/score", image=image, run=run, heat_map=heat_map)
 
     async def explain(case: int, run: str, request: gr.Request, heat_map: bool = False) -> dict[str, Any]:
-        """Explain a case's score by the nearest normal images and, for some detectors, by the most abnormal patch.
+        """Explain a case's score: nearest normal images and, if the detector compares patches, the most abnormal patch.
 
         Parameters:
             case: number of the case on the page
@@ -150,10 +150,10 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         Parameters:
             study: id of the study
             run: id of the fit whose scores sort the list; "" for none
-            sort: percentile, score, name, ... as on the page
+            sort: sort key on the page, such as percentile, score or name
             descending: whether the largest value comes first
-            decision: unread, normal, abnormal or unsure, to list only such cases; "" for all
-            flagged: whether to list only cases that the run flags
+            decision: decision of the cases to list: unread, normal, abnormal or unsure; "" for all cases
+            flagged: whether to list only the cases flagged by the run
             limit: number of cases, at most 500
             cursor: the `cursor` of the previous page; "" for the first page
         """
@@ -191,7 +191,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
             study: id of the study
             k: largest number of lesions; the picture has a row for each number from 0 to k
             samples: number of images, one per column of the picture
-            seed: seed of the choice of images and of all random settings
+            seed: random seed for choosing the images and all random settings
             size: side length of each image in pixels
         """
         scene = {"study": study, "config": {"k": k}, "samples": samples, "seed": seed, "size": size}
@@ -201,12 +201,12 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
     async def train(
         study: str, request: gr.Request, preset: str = "quick", detectors: list[str] | None = None, name: str = ""
     ) -> dict[str, Any]:
-        """Queue a training run of PMSACL with MedMix, and the detectors to fit when it ends.
+        """Queue a training run of PMSACL with MedMix, followed by fits of the given detectors.
 
         Parameters:
             study: id of the study
             preset: name of the settings: sphere, imagenet, quick, paper, ...
-            detectors: names of detectors, such as padim, igd, blend-head
+            detectors: names of the detectors to fit, such as padim, igd or blend-head
             name: name of the run
         """
         forms = await routes.get(request, "/api/training/forms")

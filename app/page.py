@@ -74,7 +74,7 @@ def _import_map() -> str:
 
 
 def widget(name: str, **props: Any) -> gr.HTML:
-    """Returns the component of the widget in app/widgets/NAME. NAME.html is its frame, NAME.js its script.
+    """Returns the Gradio component of the widget in app/widgets/NAME: NAME.html is its frame, NAME.js its script.
 
     NAME.js is an ES module that exports `mount(element, studio, props)`; `props` are passed to it as JSON. Python never
     renders the frame again, so canvas, sliders and selection keep their state. The page's head links NAME.css.
@@ -102,7 +102,7 @@ def _study_choices(ctx: Context) -> list[tuple[str, str]]:
 
 def _start(ctx: Context):
     def start(request: gr.Request):
-        """Returns the picker's studies, and the study and tab in the address (?study=...&tab=...) or the defaults."""
+        """Returns updates that select the study and the tab in the URL (?study=...&tab=...), or else the defaults."""
         query = dict(request.query_params)
         choices = _study_choices(ctx)
         ids = [value for _, value in choices]
@@ -120,7 +120,7 @@ def _usual_tab(ctx: Context, study: str | None) -> str:
 
 def _renew(ctx: Context):
     def renew(wanted: str, current: str | None):
-        """Updates the picker after an import or a removal. It selects `wanted` ('id#nonce') if this study exists."""
+        """Returns an update of the picker, which selects the study in `wanted` ('id#nonce') if that study exists."""
         choices = _study_choices(ctx)
         ids = [value for _, value in choices]
         wanted = (wanted or "").rpartition("#")[0]
@@ -131,7 +131,7 @@ def _renew(ctx: Context):
 
 
 class Page(gr.Blocks):
-    """Gradio's Blocks, whose error messages reveal no internals. `home` is the folder of errors.log."""
+    """Gradio's Blocks, with error messages that reveal no internals. `home` is the folder of errors.log."""
 
     home: Path
 

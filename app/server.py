@@ -42,7 +42,7 @@ from app.theme import theme
 
 
 class Cached(StaticFiles):
-    """Static files. Browsers may cache an address with a version permanently, and must revalidate all others."""
+    """Static files. Browsers may cache a URL with a version permanently, and must revalidate all other URLs."""
 
     async def get_response(self, path, scope):
         if not path.endswith((".js", ".css", ".svg", ".png", ".jpg", ".html")):
@@ -171,12 +171,12 @@ def serve(
     say: Callable[[str], None] = _say,
     proxy: bool = False,
 ) -> None:
-    """Builds and runs the server until it is interrupted or receives SIGTERM or SIGHUP.
+    """Builds the server of a home and runs it until it is interrupted or receives SIGTERM or SIGHUP.
 
-    If `port` is taken, a free one is used. `ready(url)` is called once the address is known. At the end the demo's jobs
-    are paused until the next start, or all jobs if `stop_jobs` is set, and `say` gets a message about this. If an
-    embedding is still being computed, the process exits with status 0. proxy: As in `config_of`. Raises ValueError if
-    the server cannot, or without sign-in must not, listen on `host`.
+    If `port` is taken, a free port is used. `ready(url)` is called once the address is known. `proxy` is explained in
+    `config_of`. When the server stops, the demo's jobs (with `stop_jobs`, all jobs) are paused and `say` gets a message
+    about them; if an image embedding is still being computed, the process exits with status 0. Raises ValueError if the
+    server cannot listen on `host`, or if `single_user` is True and `host` is not a loopback address.
     """
     if single_user and host not in LOOPBACK:
         raise ValueError(f"without sign-in the studio listens on this machine only; add --readers to use {host}")

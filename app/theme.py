@@ -84,7 +84,7 @@ def variables() -> str:
 
 
 def theme() -> gr.themes.Base:
-    """Returns Gradio's theme. Its two modes are equal, because the tokens follow the theme that is selected."""
+    """Returns Gradio's theme. Its light and dark modes are equal, because the tokens depend on the selected theme."""
     p = {name: f"var(--{name.replace('_', '-')})" for name in DARK}
     shades = ["text"] * 3 + ["dim"] * 2 + ["edge"] * 2 + ["line", "raised", "panel", "ground"]
     blues = ["accent"] * 6 + ["fill_hover"] + ["fill"] * 3 + ["chosen"]

@@ -46,7 +46,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/review": 6_900,
     "core/studio/runs": 4_230,
     "core/studio/training": 1_050,
-    "core/studio/trials": 1_650,
+    "core/studio/trials": 1_660,
 }
 WHOLE = {"Python": 60_000, "files": 338, "script": 14_000, "tests": 42_970, "benches": 8_410}
 

@@ -1,7 +1,7 @@
-"""Limits on connections, so that no connection waits long for a request and no address keeps others out.
+"""Limits on connections: slow requests are cut off, and no address can occupy all connections.
 
-A connection is closed if no complete head of a request arrives within HEAD seconds, or no part of a body within BODY
-seconds. If too many connections are open, in total or from one address, the one that has waited longest is closed.
+A connection is closed if a request's head takes longer than HEAD seconds, or if its body pauses for BODY seconds. If
+too many connections are open, in total or from one address, the one that has been idle longest is closed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def most() -> int:
 
 
 class Connection(H11Protocol):
-    """Connection that is closed if its request takes too long to arrive."""
+    """HTTP connection that is closed if a request takes too long to arrive."""
 
     since = 0.0  # time at which the wait for a head began, or the last part of a body arrived
     _timer: asyncio.TimerHandle | None = None

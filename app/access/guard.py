@@ -1,4 +1,4 @@
-"""The first check of every request (reader, origin, size, session of Gradio's queue), and the headers of every answer.
+"""Middleware that checks every request (reader, origin, size, queue session) and sets the headers of every answer.
 
 app/access/permissions.py decides what a signed-in reader may do.
 
@@ -8,7 +8,7 @@ answer. Gradio also evaluates templates, which requires 'unsafe-eval', and write
 'unsafe-inline' for styles. The studio's own pages require neither.
 
 Anyone who knows the name of a session of Gradio's queue can read its results, cancel it and end it. `OwnQueue`
-therefore replaces the name by one that depends on the reader.
+therefore replaces the name with one that depends on the reader.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BUILT = "/assets/"  # Gradio's scripts and style sheets, whose file names contai
 
 
 class Guard:
-    """ASGI middleware that checks every request and adds headers to every answer. `head` is HTML for Gradio's page."""
+    """ASGI middleware that checks requests and adds headers to answers. `head` is HTML for the page's head."""
 
     def __init__(self, app, ctx, head: str):
         self.app = app
@@ -218,7 +218,7 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (  # the first pattern that ma
 
 
 def largest_body(path: str) -> int:
-    """Returns the largest size in bytes of the body of a request to `path`."""
+    """Returns the maximum size, in bytes, of the body of a request to `path`."""
     return next((limit for pattern, limit in LIMITS if pattern.search(path)), USUAL)
 
 
@@ -228,12 +228,12 @@ def _size_sentence(limit: int) -> str:
 
 
 def too_large(limit: int) -> JSONResponse:
-    """Returns a 413 answer that states the limit and closes the connection, because the body is not read to its end."""
+    """Returns a 413 response that states the limit. It closes the connection, because the whole body is not read."""
     return JSONResponse({"ok": False, "error": _size_sentence(limit)}, 413, {"Connection": "close"})
 
 
 class BodyLimit:
-    """ASGI wrapper that cancels a request with status 413 as soon as the request's body exceeds its limit."""
+    """ASGI wrapper that rejects a request with status 413 as soon as its body exceeds the limit for its path."""
 
     def __init__(self, scope, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]):
         self._scope, self._receive, self._send = scope, receive, send
@@ -279,7 +279,7 @@ NAME = "session_hash"
 
 
 class OwnQueue:
-    """ASGI middleware around Gradio that replaces each `session_hash` with one that only the reader `user` can have."""
+    """ASGI middleware around Gradio that replaces each `session_hash` with a hash of it and of the reader `user`."""
 
     def __init__(self, app, user: str | None):
         self.app, self.user = app, user

@@ -1,11 +1,11 @@
-"""Permissions of routes. Each route's function declares its permission as a parameter, or else the start-up fails.
+"""Permissions of routes, which each route's function must declare as a parameter; otherwise the server does not start.
 
     @router.get("/{study}", response_model=Accounts)
     def everybody(ctx: Studio, who: Administrator, study: str): ...
 
-`who` is the reader's name. Permissions that depend on more than the route and the owner of an item are checked inside
-the functions, by `Context.demand` and core/studio/review/sessions.py: exports with names, folders of the server,
-adjudication, labels, and cases that are still hidden from a blind reader.
+`who` is the reader's name. Some permissions depend on more than the route and the owner of an item: exports with names,
+folders of the server, adjudication, labels, and cases that are still hidden from a blind reader. `Context.demand` and
+core/studio/review/sessions.py check these inside the functions.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ async def studio(request: Request) -> Context:
 
 
 class May(SecurityBase):
-    """Dependency that returns the reader's name. Raises NotAllowed or Hidden unless `role` permits the request.
+    """FastAPI dependency that returns the reader's name, or raises NotAllowed or Hidden if `role` forbids the request.
 
-    kind, parameter: For the role OWNER, the kind of item (core/studio/db/owners.py) and the path parameter with its id.
+    kind, parameter: Kind of an item (core/studio/db/owners.py) and path parameter with its id; only for the role OWNER.
     """
 
     scheme_name = "session"
@@ -100,7 +100,7 @@ def _signed_in(request: Request) -> str:
 
 
 def owner_of(kind: str, parameter: str) -> Any:
-    """Returns the dependency that permits administrators, and the owner of the item whose id is the `parameter`."""
+    """Returns a dependency that admits administrators and the owner of the item whose id is in the path `parameter`."""
     return Security(May(OWNER, kind, parameter), scopes=[f"{OWNER} of the {kind}"])
 
 
@@ -112,7 +112,7 @@ Overseer = Annotated[str, Security(May(OVERSEER), scopes=[OVERSEER])]
 
 
 def permission_of(route: APIRoute) -> May | None:
-    """Returns the permission that a route declares, or None."""
+    """Returns the permission that a route declares, or None if it declares none."""
     waiting: list[Dependant] = [route.dependant]
     while waiting:
         dependant = waiting.pop()
@@ -123,9 +123,9 @@ def permission_of(route: APIRoute) -> May | None:
 
 
 def closed(routes: Iterable[APIRoute], in_session: bool) -> list[str]:
-    """Returns the paths of the GET routes that are closed to blind readers, as regular expressions.
+    """Returns regular expressions for the paths of all GET routes that are closed to blind readers.
 
-    in_session: Whether the reader has an open blind session, which closes routes to administrators as well.
+    in_session: Whether the reader has an open blind session, during which routes are closed to administrators too.
     """
     roles = (SIGHTED, OVERSEER) if in_session else (SIGHTED, OWNER)
     return [
@@ -136,7 +136,7 @@ def closed(routes: Iterable[APIRoute], in_session: bool) -> list[str]:
 
 
 def include(server: FastAPI, router: APIRouter, **options: Any) -> None:
-    """Adds a router to the server, with the options of `FastAPI.include_router`.
+    """Adds a router to the server. The options are those of `FastAPI.include_router`.
 
     The first line of a function's docstring becomes the summary of its route in openapi.json. Raises RuntimeError for a
     route that has no docstring or does not declare who may use it.
@@ -156,7 +156,7 @@ def include(server: FastAPI, router: APIRouter, **options: Any) -> None:
 
 
 def demand_owner(ctx: Context, name: str, kind: str, id: str) -> None:
-    """Raises NotAllowed unless the reader `name` owns the item or is an administrator; never in single-user mode."""
+    """Raises NotAllowed unless `name` owns the item or is an administrator. Single-user mode permits everything."""
     if ctx.single_user or owners.owner(ctx.store(), kind, id) == name:
         return
     if not ctx.administers(name):

@@ -1,4 +1,4 @@
-"""Sign-in cookies, signed with the home's key: the session, and a mark of browsers from which a reader has signed in.
+"""Sign-in cookies, signed with the home's key: one for the session, and one that marks a browser as known to a reader.
 
 Sessions are stored in the database (core/studio/review/people.py), so that they can be ended at any time.
 """
@@ -20,7 +20,7 @@ KEY_BYTES = 32
 
 
 def read_key(path: Path) -> bytes:
-    """Returns the home's key, from a file that only its owner may read. Creates a key if there is no valid one."""
+    """Returns the home's key, stored in a file that only its owner may read. Creates the key if no valid one exists."""
 
     def make(own: Path) -> None:
         own.touch(0o600)
@@ -34,7 +34,7 @@ def read_key(path: Path) -> bytes:
 
 
 class Sessions:
-    """Creates, reads and ends the session cookies of a home. A session lasts `hours` hours."""
+    """Creates, reads and ends the session cookies of a home. A session expires after `hours` hours."""
 
     COOKIE = "pmsacl_session"
     KNOWN = "pmsacl_known"  # kept after signing out: see app/access/sign_in.py
@@ -69,12 +69,12 @@ class Sessions:
         return secret if isinstance(secret, str) else None
 
     def mark_browser(self, name: str) -> str:
-        """Returns a cookie value that shows that `name` signed in from this browser with the current password."""
+        """Returns a cookie value that proves that `name` has signed in from this browser with the current password."""
         mark = people.password_mark(self._store, name)
         return str(self._known.dumps([name, mark, secrets.token_urlsafe(12)]))
 
     def known_browser(self, cookie: str | None, name: str) -> str | None:
-        """Returns the token in a `mark_browser` cookie, or None unless it fits `name` and the current password."""
+        """Returns the token in a cookie from `mark_browser`, or None if it is not valid for `name` and the password."""
         try:
             cookie_values = self._known.loads(cookie or "", max_age=KNOWN_DAYS * 86400)
         except BadSignature:  # also if expired

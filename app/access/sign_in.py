@@ -71,9 +71,9 @@ def _filled(form: str, **values: object) -> str:
 def form_page(
     title: str, form: str, status: int = 200, headers: dict | None = None, rows: str = "", **values: object
 ) -> HTMLResponse:
-    """Returns a page with the HTML `form`, whose {placeholders} are replaced by `values`, which are escaped.
+    """Returns a page that contains the HTML `form`. The escaped `values` replace its {placeholders}.
 
-    rows: HTML that replaces <!--rows-->, without being escaped.
+    rows: HTML that replaces <!--rows--> and is not escaped.
     """
     inner = _filled(form, **values).replace("<!--rows-->", rows)
     text = FRAME.replace("/*variables*/", variables()).replace("<!--title-->", title).replace("<!--form-->", inner)
@@ -236,9 +236,9 @@ class Door:
     async def check(
         self, request: Request, name: str, work: Callable[[], str | None], page: Page, wrong: str
     ) -> str | Response:
-        """Runs `work` in a hashing thread. Returns the resulting cookie, or a page that tells why the sign-in failed.
+        """Runs `work` in a hashing thread. Returns its session cookie, or a page that states why the sign-in failed.
 
-        `work` returns a session cookie, or None if the password of `name` is wrong; the page then shows `wrong`.
+        `work` returns the cookie, or None if the password of `name` is wrong. In that case, the page shows `wrong`.
         """
         browser = self.ctx.sessions.known_browser(request.cookies.get(self.ctx.sessions.KNOWN), name)
         attempt = (request.client.host if request.client else "", name, browser)
@@ -260,7 +260,7 @@ class Door:
         return cookie
 
     def admit(self, answer: Answer, request: Request, name: str, cookie: str) -> Answer:
-        """Returns `answer` with the session cookie, and with a cookie that marks the browser as known to `name`."""
+        """Sets the session cookie and a cookie that marks the browser as known to `name`. Returns `answer`."""
         sessions, secure = self.ctx.sessions, request.url.scheme == "https"
         mark, age = sessions.mark_browser(name), KNOWN_DAYS * 86400
         answer.set_cookie(sessions.COOKIE, cookie, httponly=True, samesite="strict", secure=secure)
@@ -275,11 +275,11 @@ T = TypeVar("T")
 
 
 class Busy(Exception):
-    """Raised if more people sign in at once than the queue can hold."""
+    """Raised if so many people sign in at once that the queue of password checks is full."""
 
 
 class HashingPool:
-    """Runs password hashing in `workers` threads. Raises Busy if `queue` calls are waiting already."""
+    """Runs password hashing in `workers` threads. Raises Busy if `queue` calls are already waiting."""
 
     def __init__(self, workers: int = WORKERS, queue: int = QUEUE):
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="password")
@@ -311,7 +311,7 @@ class _Misses:
 
 
 class Attempts:
-    """Counts wrong passwords by address, account and browser, and computes the waiting times that follow.
+    """Counts wrong passwords by address, account and browser, and computes how long the next attempt must wait.
 
     An attempt counts as wrong until it succeeds, so that simultaneous guesses cannot avoid the waits. Thread-safe.
     """
@@ -322,7 +322,7 @@ class Attempts:
         self._misses: OrderedDict[Hashable, _Misses] = OrderedDict()
 
     def begin(self, address: str, name: str, browser: str | None = None) -> float:
-        """Starts an attempt. Returns 0.0 if the attempt may proceed, or the seconds to wait.
+        """Starts an attempt. Returns 0.0 if the attempt may proceed, or the number of seconds to wait first.
 
         The attempt counts as wrong until `succeeded` or `withdraw` is called. `browser` is the token of a browser from
         which `name` has signed in before (Sessions.known_browser).
@@ -342,7 +342,7 @@ class Attempts:
             return 0.0
 
     def succeeded(self, address: str, name: str, browser: str | None = None) -> None:
-        """Records a correct password: clears the account's or browser's count, and subtracts one from the address's."""
+        """Records a correct password: resets the account's or browser's count, and subtracts one from the address's."""
         with self._lock:
             for key, free in self._limits(address, name, browser):
                 if free == FREE:

@@ -1,6 +1,6 @@
-"""Turns for heavy requests: first come, first served, one at a time per reader, within a memory budget.
+"""Queue for memory-intensive requests: first come, first served, one at a time per reader, within a memory budget.
 
-Waiting holds no thread. A route declares its memory:
+A waiting request occupies no thread. A route declares how much memory it needs:
 `@router.post("/grid", dependencies=[waits_for_memory(400 * MB)])`.
 """
 
@@ -32,7 +32,7 @@ class Turns:
         self._at_work: set[object] = set()
 
     def ask(self, who: str, size: int) -> object:
-        """Queues a request of `size` bytes. Returns its turn. Raises TooMuch if the reader `who` has too many turns."""
+        """Queues a request that needs `size` bytes; returns its turn. Raises TooMuch if `who` has too many requests."""
         with self._lock:
             limits.demand("turn", sum(reader == who for reader, _ in self._asked.values()))
             turn = object()
@@ -40,7 +40,7 @@ class Turns:
             return turn
 
     def comes(self, turn: object) -> bool:
-        """Returns whether a turn has come. The turn then lasts until `leave` is called."""
+        """Returns whether the request with this turn may run. It keeps its memory until `leave` is called."""
         with self._lock:
             busy = {self._asked[other][0] for other in self._at_work}
             used = sum(self._asked[other][1] for other in self._at_work)
@@ -55,7 +55,7 @@ class Turns:
             return turn in self._at_work
 
     def leave(self, turn: object) -> None:
-        """Ends a turn that is finished or no longer needed."""
+        """Ends the turn of a request that has finished or was cancelled."""
         with self._lock:
             self._at_work.discard(turn)
             self._asked.pop(turn, None)
@@ -68,7 +68,7 @@ class DryTurns(Turns):
 
 
 def waits_for_memory(size: int, kind: type[Turns] = Turns) -> Any:
-    """Returns a dependency that delays a route, which needs `size` bytes of memory, until its turn has come."""
+    """Returns a dependency that makes a route, which needs `size` bytes of memory, wait for its turn."""
 
     async def turn(request: Request) -> AsyncIterator[None]:
         ctx = request.app.state.ctx

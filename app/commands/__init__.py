@@ -1,4 +1,4 @@
-"""The verbs (subcommands) of `launch.py`, grouped by file; each is a function decorated with `verb`."""
+"""Verbs (subcommands) of `launch.py`, one module per topic. Each verb is a function decorated with `verb`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ORDER = (  # order of the modules in --help
 
 
 def parser(more: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Builds the argument parser of all verbs, with the verbs of the modules `more` last."""
+    """Builds the argument parser of all verbs. The verbs of the additional modules `more` come last."""
     top = argparse.ArgumentParser(
         prog=INSTALLED if Path(sys.argv[0]).stem == INSTALLED else "launch.py",
         description="PMSACL Studio: turn a folder of normal images into a screening reader, and review what it flags.",
@@ -52,15 +52,15 @@ def parser(more: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 
 def entry() -> int:
-    """Runs the installed command `pmsacl-studio`, with the verbs of `launch.py`; returns the exit status."""
+    """Runs the installed command `pmsacl-studio`, which has the verbs of `launch.py`, and returns the exit status."""
     return main(sys.argv[1:])
 
 
 def main(argv: list[str], more: Sequence[str] = ()) -> int:
     """Runs the verb in `argv` and returns the exit status: 0 for success, 1 for failure, 2 for a mistake by the user.
 
-    After such a mistake, a sentence is printed instead of a traceback.
-    more: Names of modules with further verbs.
+    A mistake by the user is reported in one sentence, without a traceback.
+    more: Names of additional modules that declare verbs.
     """
     if not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
         argv = [DEFAULT, *argv]

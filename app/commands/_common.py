@@ -14,7 +14,7 @@ BY = "command line"  # the author in the audit trail
 
 
 class UserError(ValueError):
-    """Raised to end a verb with a sentence and an exit status: 2 for a mistake by the user, 1 for other causes."""
+    """Error that ends a verb with a message and an exit status: 2 for a mistake by the user, 1 for other causes."""
 
     def __init__(self, text: str, status: int = 2):
         super().__init__(text)
@@ -41,7 +41,7 @@ class Verb(NamedTuple):
     run: Run
 
     def add(self, subparsers: Any, name: str) -> None:
-        """Adds a parser for the verb as `name`, with the options that all verbs share: --home, --device and --json."""
+        """Adds the verb's parser under `name`, with the options that all verbs share: --home, --device and --json."""
         help = (self.run.__doc__ or "").partition("\n")[0].rstrip(".")
         parser = subparsers.add_parser(name, help=help, description=help, formatter_class=_Defaults)
         parser.add_argument("--home", metavar="DIR", help="folder of all data (default: the user-data folder)")
@@ -57,7 +57,7 @@ GROUPS: dict[str, str] = {}  # help of each group
 
 
 def verb(name: str, *arguments: Argument) -> Callable[[Run], Run]:
-    """Declares the decorated function as a verb. The verb's help is the first line of the function's docstring."""
+    """Returns a decorator that declares a function as a verb. The first line of its docstring is the verb's help."""
 
     def declared(run: Run) -> Run:
         VERBS.setdefault(run.__module__, []).append(Verb(name, arguments, run))
@@ -67,17 +67,17 @@ def verb(name: str, *arguments: Argument) -> Callable[[Run], Run]:
 
 
 def verb_group(name: str, help: str) -> None:
-    """Declares a group of verbs with its help, such as `bin` for the verb `bin list`."""
+    """Declares a group of verbs and its help text. For example, the verb `bin list` belongs to the group `bin`."""
     GROUPS[name] = help
 
 
 def arg(*names: str, **options: Any) -> Argument:
-    """Declares an argument of a verb, with the same parameters as argparse's `add_argument`."""
+    """Declares a command-line argument of a verb. The parameters are those of argparse's `add_argument`."""
     return lambda parser: parser.add_argument(*names, **options)
 
 
 def one_of(*arguments: Argument, required: bool = False) -> Argument:
-    """Declares arguments of which at most one may be given, or exactly one if `required` is True."""
+    """Declares mutually exclusive command-line arguments. If `required` is True, one of them must be given."""
 
     def add(parser: Any) -> None:
         exclusive = parser.add_mutually_exclusive_group(required=required)
@@ -88,7 +88,7 @@ def one_of(*arguments: Argument, required: bool = False) -> Argument:
 
 
 def option_flags(kind: Any, *names: str) -> Argument:
-    """Declares a flag for each named option of the configuration class `kind`, with the option's type and help."""
+    """Declares a flag for each of the options `names` of the configuration class `kind`, with its type and help."""
     from core.engine.config import options, types_of
 
     def add(parser: Any) -> None:
@@ -103,7 +103,7 @@ def option_flags(kind: Any, *names: str) -> Argument:
 
 
 def open_store(args):
-    """Opens the store of the home that is given by --home."""
+    """Opens the store of the home given by --home."""
     from core.studio.db import opening
     from core.studio.db.home import Home
 
@@ -120,12 +120,12 @@ def open_to_compute(args):
 
 
 def say(args, text: str = "") -> None:
-    """Prints text for people on stdout, or on stderr if --json reserves stdout for JSON."""
+    """Prints text for people on stdout, or on stderr with --json, which reserves stdout for JSON."""
     print(text, file=sys.stderr if args.json else sys.stdout, flush=True)
 
 
 def finish(args, payload: dict, text: str | None = None) -> int:
-    """Ends a verb successfully: prints `text` and, with --json, `payload` as the last line, and returns 0."""
+    """Prints the result of a successful verb: `text` and, with --json, `payload` as the last line. Returns 0."""
     if text:
         say(args, text)
     if args.json:
@@ -134,7 +134,7 @@ def finish(args, payload: dict, text: str | None = None) -> int:
 
 
 def fail(args, text: str, status: int) -> int:
-    """Reports a failed verb: prints `text` on stderr and, with --json, also as JSON on stdout; returns `status`."""
+    """Reports that a verb failed: prints `text` on stderr and, with --json, as JSON on stdout. Returns `status`."""
     print(f"Error: {text}" if status == 2 else text, file=sys.stderr, flush=True)
     if getattr(args, "json", False):
         print(json.dumps({"error": text}), flush=True)
@@ -142,7 +142,7 @@ def fail(args, text: str, status: int) -> int:
 
 
 def study_named(args, store, name: str) -> str:
-    """Returns the id of a study by its name. If the demo study is named but missing, it is imported first."""
+    """Returns the id of a study, given its name. The demo study is imported first if it is requested but missing."""
     from core.studio.demo import STUDY
     from core.studio.ingest.studies import show_study
 
@@ -155,7 +155,7 @@ def study_named(args, store, name: str) -> str:
 
 @contextlib.contextmanager
 def progress(args, title: str) -> Iterator[Callable[..., None]]:
-    """Context manager that yields `show(done, total, note)`, which draws a progress bar if stderr is a terminal."""
+    """Context manager that yields `show(done, total, note)`. It updates a progress bar if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total, note="": None
         return
@@ -172,9 +172,9 @@ def progress(args, title: str) -> Iterator[Callable[..., None]]:
 
 
 def follow(args, store, job: int, title: str, until: str = "", work: Callable[..., None] | None = None) -> dict:
-    """Waits for a job, or until its step `until` has begun, drawing a progress bar; returns the job's row.
+    """Shows a progress bar until a job has ended or its step `until` has begun. Returns the job's row.
 
-    work: Function that this process calls first, with the `show` of `progress`.
+    work: Function to call in this process before waiting. Its argument is the `show` of `progress`.
     Raises UserError with status 1 if the job fails, or if Ctrl-C pauses the job.
     """
     from core.studio.jobs import queue as jobs
@@ -204,9 +204,9 @@ def follow(args, store, job: int, title: str, until: str = "", work: Callable[..
 
 
 def options_of(pairs: list[str]) -> dict[str, Any]:
-    """Returns the options in texts such as ['lr=0.01', 'medmix.k=2'], which give {'lr': 0.01, 'medmix.k': 2}.
+    """Parses options: ['lr=0.01', 'medmix.k=2'] becomes {'lr': 0.01, 'medmix.k': 2}.
 
-    Values are parsed as JSON, and are kept as text if they are not JSON. Raises UserError if a key or "=" is missing.
+    Values are parsed as JSON. A value that is not JSON stays a string. Raises UserError if a key or "=" is missing.
     """
     options = {}
     for pair in pairs:
@@ -221,7 +221,7 @@ def options_of(pairs: list[str]) -> dict[str, Any]:
 
 
 def table(rows: list[dict], columns: list[str]) -> str:
-    """Formats rows as a text table. Numbers have three decimals, and the interval NAME_ci is in brackets after NAME."""
+    """Formats rows as a text table, with three decimals. The interval in NAME_ci is shown in brackets after NAME."""
 
     def text(value: Any) -> str:
         if value is None:

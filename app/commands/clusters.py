@@ -1,4 +1,4 @@
-"""The verb embed, which maps an encoder's feature space as a figure or a table."""
+"""Verb that maps an encoder's feature space in two dimensions: embed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NUMBERS = ("silhouette", "davies_bouldin", "knn_purity", "knn_chance", "between_
     arg("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, such as perplexity=50"),
 )
 def run(args) -> int:
-    """Map an encoder's features: t-SNE, UMAP or PCA, as a figure or a table."""
+    """Map an encoder's features in two dimensions with t-SNE, UMAP or PCA."""
     from core.studio.clusters import explore, figure, library
     from core.studio.clusters.points import chosen
     from core.studio.runs.weights import encoder_run

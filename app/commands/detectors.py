@@ -116,7 +116,7 @@ def _fit_of(store, args) -> dict:
     arg("--background", action="store_true", help="queue the job and return at once"),
 )
 def run_learn(args) -> int:
-    """Learn from accepted lesion masks, in addition to an existing fit."""
+    """Learn from accepted lesion masks, starting from a scored fit."""
     from core.studio.jobs import queue as jobs
     from core.studio.runs import learnt
     from core.studio.runs import records as runs

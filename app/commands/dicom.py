@@ -76,7 +76,7 @@ def run_fetch(args) -> int:
     arg("--names", action="store_true", help="keep names, dates and UIDs, for the images' own PACS"),
 )
 def run_send(args) -> int:
-    """Store masks, heat maps and reports of a study on a DICOMweb server."""
+    """Send a study's masks, heat maps and reports to a DICOMweb server."""
     from core.studio.incoming import dicomweb
     from core.studio.ingest import burned_in
     from core.studio.ingest.studies import show_study

@@ -89,7 +89,7 @@ def run_jobs(args) -> int:
 
 
 def as_json(row: dict) -> dict:
-    """Returns a job's row for --json, with `step` and `queue` named `verb` and `lane`, as they were in version 0.1."""
+    """Returns a job's row for --json, in which `step` and `queue` are called `verb` and `lane`, as in version 0.1."""
     other = {k: v for k, v in row.items() if k not in ("step", "queue", "chain")}
     chain = [{"verb": step["step"], "run": step["run"], "args": step["args"]} for step in row["chain"]]
     return {**other, "verb": row["step"], "lane": row["queue"], "chain": chain}
@@ -110,7 +110,7 @@ def run_bin_list(args) -> int:
 
 @verb("bin restore", arg("kind", choices=("run", "study")), arg("id"))
 def run_bin_restore(args) -> int:
-    """Restore a run with its fits, or a study."""
+    """Restore a run with its fits, or a study, from the bin."""
     from core.studio.runs import bin
 
     bin.restore(open_store(args), args.kind, args.id, BY)
@@ -119,7 +119,7 @@ def run_bin_restore(args) -> int:
 
 @verb("bin empty")
 def run_bin_empty(args) -> int:
-    """Delete everything in the bin permanently."""
+    """Empty the bin permanently, except for studies in which readers have worked."""
     from core.studio.runs import bin
 
     count = bin.empty(open_store(args), days=0)

@@ -31,7 +31,7 @@ def run_export(args) -> int:
 
 @verb("import", arg("folder", metavar="FOLDER"), arg("--study", required=True), arg("--name", help="name of the run"))
 def run_import(args) -> int:
-    """Import a folder that `export` wrote as a run of this home."""
+    """Import an exported model into this home, as a new run."""
     from core.studio.runs.exported import import_model
 
     store = open_store(args)

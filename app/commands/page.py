@@ -45,7 +45,7 @@ def run_app(args) -> int:
 def open_page(args, tour: bool = False, demo_study: bool = False) -> int:
     """Serves the page until it is interrupted or its window is closed, and returns 0.
 
-    tour, demo_study: Whether the page opens with the guided tour, or with the demo study.
+    The page opens with the guided tour if `tour` is True, and on the demo study if `demo_study` is True.
     """
     from core.studio.demo import study as demo
     from core.studio.demo import tour as guided

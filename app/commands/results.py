@@ -1,4 +1,4 @@
-"""Verbs that measure how good runs are: evaluate, sheet, report, believe."""
+"""Verbs that evaluate runs and report the results: evaluate, sheet, report, believe."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MASKS = arg(
 
 @verb("believe", arg("run_id", metavar="RUN"))
 def run_believe(args) -> int:
-    """Measure how many synthetic lesions on held-out normals a run's threshold misses, and whether images changed."""
+    """Measure how many synthetic lesions a run misses, and whether new images differ from held-out ones."""
     from core.studio.review import believe
     from core.studio.runs.records import get_run
 
@@ -94,7 +94,7 @@ def run_evaluate(args) -> int:
 
 
 def as_csv(rows: list[dict]) -> str:
-    """Returns the rows as CSV text. An interval takes two columns (_low, _high); other nested values are skipped."""
+    """Returns the rows as CSV text. An interval becomes the columns NAME_low and NAME_high; other lists are skipped."""
     from core.studio.review.exports.tables import cell
 
     flat = []
@@ -122,7 +122,7 @@ def as_csv(rows: list[dict]) -> str:
     arg("--worst", type=int, default=12),
 )
 def run_sheet(args) -> int:
-    """Draw a scored run's best and worst cases by Dice, as one picture."""
+    """Draw one picture of a scored run's best and worst cases by Dice."""
     from core.studio.runs import records as runs
     from core.studio.runs.sheet import draw_sheet
 

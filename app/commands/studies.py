@@ -215,7 +215,7 @@ def run_study_annotations(args) -> int:
     arg("--names", action="store_true", help="keep names, dates and UIDs as they are"),
 )
 def run_study_export(args) -> int:
-    """Export decisions, masks, maps or images in the format of another tool."""
+    """Export decisions, masks, heat maps or images in another tool's format."""
     from pathlib import Path
 
     from core.studio.ingest.studies import show_study
@@ -346,7 +346,7 @@ def run_roots_add(args) -> int:
 
 @verb("roots remove", arg("folder"))
 def run_roots_remove(args) -> int:
-    """Remove a folder from which administrators may import."""
+    """Stop allowing administrators to import from a folder."""
     from core.studio.ingest import roots
 
     roots.forget(open_store(args), args.folder, BY)

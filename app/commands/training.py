@@ -41,7 +41,7 @@ PROBED = [
 
 
 def pretrain_config(args, store):
-    """Returns the configuration of the preset, changed by the command line. Raises UserError if it is invalid."""
+    """Returns the preset's configuration with the command line's changes. Raises UserError if it is invalid."""
     from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
     from core.studio.medmix import presets
     from core.studio.runs.records import exists, get_run

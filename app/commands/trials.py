@@ -37,7 +37,7 @@ verb_group("trial", "Reader trials: whether the detector helps readers")
     option_flags(TrialPlan, *FLAGS),
 )
 def run_plan(args) -> int:
-    """Plan a trial, or replace the plan of a trial before the first decision."""
+    """Plan a trial, or replace its plan before the first decision."""
     from core.studio.trials import plan
 
     store = open_store(args)
@@ -61,7 +61,7 @@ def run_plan(args) -> int:
     arg("--abnormal", type=float, default=0.5, help="fraction of abnormal cases"),
 )
 def run_sizes(args) -> int:
-    """Compute the power to detect a difference in AUROC, by the numbers of readers and cases."""
+    """Compute the power to detect a difference in AUROC for several numbers of readers and cases."""
     from core.studio.trials.report import sizes
 
     rows = sizes(args.difference, args.area, args.abnormal)
@@ -115,7 +115,7 @@ def run_status(args) -> int:
     "trial report", arg("trial", type=int), arg("--out", metavar="DIR", help="default: trials/TRIAL in the home folder")
 )
 def run_report(args) -> int:
-    """Write the report of a closed trial: HTML, PDF and lists for iMRMC and RJafroc."""
+    """Write the report of a closed trial as HTML and PDF, with input files for iMRMC and RJafroc."""
     from core.studio.trials import report
 
     store = open_store(args)

@@ -1,4 +1,4 @@
-"""The page's routes: a module per resource, with a `router` and the models of its request bodies and answers."""
+"""Routes of the page: one module per resource, with a `router` and the models of request bodies and answers."""
 
 from __future__ import annotations
 

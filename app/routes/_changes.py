@@ -1,4 +1,4 @@
-"""Server-sent events: one thread that watches the database for all streams, and the events of each stream."""
+"""Server-sent events: a thread that watches the database for all streams, and a generator of a stream's events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIFE = 3600.0  # seconds after which a stream ends and its browser opens another
 
 
 class Changes:
-    """Watches the home's database and wakes all listeners after another connection, in any process, has written.
+    """Watches the home's database, and wakes all listeners when another connection, in any process, has written to it.
 
     A thread polls SQLite's data_version, which needs no transaction. The thread ends when nobody listens.
     """
@@ -48,7 +48,7 @@ class Changes:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """Yields an event of the running loop that is set at the start and after each change."""
+        """Yields an asyncio event that is set initially and after each change of the database."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         event.set()
 
@@ -95,10 +95,10 @@ class Changes:
 
 
 async def stream(changes: Changes, say: Callable[[], str | None]) -> AsyncIterator[str]:
-    """Yields server-sent events: `status` when the text of `say` changes, and `beat` at regular intervals.
+    """Yields server-sent events: `status` when the text returned by `say` changes, and `beat` at regular intervals.
 
-    A change that a reader must not notice leaves the text unchanged, and nothing else in a stream depends on changes.
-    `say` runs in a thread, because it reads the database. It returns None after a sign-out, which ends the stream.
+    Only changes of this text affect the stream, so that it reveals nothing that the text does not contain. `say` runs
+    in a thread, because it reads the database. After a sign-out it returns None, which ends the stream.
     """
     clock = asyncio.get_running_loop().time
     begun = clock()

@@ -1,4 +1,4 @@
-"""Images of a case as bytes for the page: PNG, 16-bit values, and the bits of a mask or the region of interest."""
+"""Encodes images of a case for the page: PNG, 16-bit values, and one bit per pixel for masks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ KEEP = {"Cache-Control": "private, max-age=3600"}
 
 
 def picture(image: np.ndarray, head: Mapping[str, str] = KEEP) -> Response:
-    """Returns a response with an image uint8 (H, W, 3 or 4) as PNG. By default, browsers cache it for an hour."""
+    """Returns a PNG response with an image, uint8 `(H, W, C)` with C = 3 or 4. Browsers cache it for an hour."""
     order = cv2.COLOR_RGBA2BGRA if image.shape[2] == 4 else cv2.COLOR_RGB2BGR
     data = cv2.imencode(".png", cv2.cvtColor(image, order), [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
     return Response(data, media_type="image/png", headers=head)
 
 
 def readable(body: Callable[[], T]) -> T:
-    """Returns the result of `body`. Raises ValueError with advice if the image's file can no longer be read."""
+    """Calls `body` and returns its result. Raises ValueError with advice if the image's file cannot be read anymore."""
     try:
         return body()
     except Unreadable as error:
@@ -35,7 +35,7 @@ def readable(body: Callable[[], T]) -> T:
 
 @functools.lru_cache(maxsize=64)
 def png(source: Source, size: int) -> bytes:
-    """Returns an image as PNG, in full (size 0) or scaled down to fit into size x size."""
+    """Returns an image as PNG, scaled down to fit into size x size pixels (0: not scaled)."""
     image = resize.fit(source.image(), size) if size > 0 else source.image()
     grey = bool((image[..., 0] == image[..., 1]).all() and (image[..., 0] == image[..., 2]).all())
     pixels = image[..., 0] if grey else np.ascontiguousarray(image[..., ::-1])
@@ -47,7 +47,7 @@ def png(source: Source, size: int) -> bytes:
 
 
 def raw(case: dict) -> tuple[dict, bytes]:
-    """Returns headers and codes (little-endian uint16 (H, W)) of an image, whose values are offset + gain * code."""
+    """Returns headers and codes of an image, little-endian uint16 `(H, W)`. Pixel values are offset + gain * code."""
     codes, offset, gain = _uint16(_grey(readable(lambda: raw_of(case))))
     head = {
         "X-Image-Shape": ",".join(map(str, codes.shape)),
@@ -58,12 +58,12 @@ def raw(case: dict) -> tuple[dict, bytes]:
 
 
 def bits(pixels: np.ndarray) -> tuple[dict, bytes]:
-    """Returns headers with the shape of a mask (H, W), and its bits: one per pixel, row by row, highest bit first."""
+    """Returns headers with the shape of a mask, `(H, W)`, and the mask with one bit per pixel, highest bit first."""
     return {"X-Image-Shape": ",".join(map(str, pixels.shape))}, np.packbits(pixels).tobytes()
 
 
 def of_bits(case: Mapping[str, Any], packed: bytes) -> np.ndarray:
-    """Unpacks the bits of a case's mask to uint8 (H, W). Raises ValueError unless their number fits the image."""
+    """Unpacks a case's mask to uint8 `(H, W)`. Raises ValueError if the number of bytes does not match the image."""
     shape = case["height"], case["width"]
     expected = -(-shape[0] * shape[1] // 8)
     if len(packed) != expected:
@@ -72,7 +72,7 @@ def of_bits(case: Mapping[str, Any], packed: bytes) -> np.ndarray:
 
 
 def region(case: dict, side: int) -> tuple[dict, bytes]:
-    """Returns the region of interest as `bits` does, scaled down to at most `side` pixels per side (0: not scaled)."""
+    """Returns a case's region of interest in the format of `bits`, at most `side` pixels per side (0: no limit)."""
     pixels = readable(lambda: _roi(Source.of(case)))
     long = max(pixels.shape)
     if 0 < side < long:

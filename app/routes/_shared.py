@@ -23,8 +23,9 @@ JobStatus = TypeAliasType(
 class Job(Part):
     """Job as the page lists it.
 
-    share: Finished fraction (0 to 1) of the run that the job is working on.
-    here, ahead: In a list of runs, whether the job is working on the listed run now, or will later; null elsewhere.
+    share: Completed fraction (0 to 1) of the run that the job is working on.
+    here: In a list of runs, whether the job is working on the listed run now; null elsewhere.
+    ahead: In a list of runs, whether the job will work on the listed run later; null elsewhere.
     """
 
     id: int
@@ -42,7 +43,7 @@ class Job(Part):
 
 
 class JobAsked(Answer):
-    """Answer to a request for a result that a job computes once. `job` is null if the result is ready."""
+    """Answer to a request for a result that a job computes and stores. `job` is null if the result exists already."""
 
     key: str
     ready: bool
@@ -60,7 +61,7 @@ class StatusOfJob(Answer):
 
 
 class Share(Part):
-    """Proportion (`hits` out of `n`) with its 95 % Wilson interval from `low` to `high`; null if `n` is 0."""
+    """Proportion `value` = `hits` / `n`, with its 95 % Wilson interval from `low` to `high`; null if `n` is 0."""
 
     value: float | None
     low: float | None
@@ -100,12 +101,11 @@ class Rights(Part):
 
 
 class ScoredRun(NamedRun):
-    """Run that has scored a study.
+    """Run that has scored a study. `adopted` tells whether an administrator has put the run first.
 
-    encoder: Method of the encoder's run, or null.
-    first: Whether the run represents its detector: the adopted run or, without one, the newest on a trained encoder.
-    adopted: Whether an administrator put the run first.
-    compares: Whether the run can show the normal patch with which it compared a patch.
+    encoder: Pre-training method of the run's encoder, or null.
+    first: Whether the run is the first with its detector: the adopted run, or else the newest on a trained encoder.
+    compares: Whether the run can show, for a patch of a case, the most similar normal patch.
     """
 
     title: str

@@ -1,7 +1,7 @@
 """Base classes and field types of request bodies and answers.
 
-Numbers, texts and settings in requests are bounded, finite and valid UTF-8. An invalid body is answered with status 422
-and a sentence (errors.py), and unknown keys are ignored. An answer with an undeclared or missing key raises an error,
+In requests, numbers must be finite and texts valid UTF-8, both within limits. An invalid body is answered with status
+422 and a sentence (errors.py); unknown keys are ignored. An answer with an undeclared or missing key raises an error,
 so that undeclared data are never sent.
 """
 
@@ -40,16 +40,16 @@ class Body(BaseModel):
 
 
 class Part(TypedDict):
-    """Base class of the parts of answers.
+    """Base class of answers and of the objects in them.
 
-    It is a TypedDict for speed: checking and writing 500 rows of the worklist takes 0.9 ms, as a BaseModel 1.2 ms.
+    A TypedDict is faster than a BaseModel: validating and serialising 500 worklist rows takes 0.9 ms, not 1.2 ms.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # pydantic reads this attribute from the class
 
 
 class Answer(Part):
-    """Base class of answers in JSON."""
+    """Base class of JSON answers."""
 
     ok: Literal[True]
 
@@ -68,8 +68,8 @@ class Failed(Part):
 def binary(*media_types: str, head: Any = None) -> dict[str, Any]:
     """Returns the options of a route whose answer is not JSON but has one of the given media types.
 
-    head: Model of the JSON with which the answer begins, after the length of that JSON (little-endian uint32).
-    In openapi.json, this model stands for a second media type, application/json.
+    head: Model of the answer's JSON head, if it has one. The head follows its own length (little-endian uint32) at the
+    start of the answer. openapi.json lists this model under a second media type, application/json.
     """
     content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in media_types}
     answer = {"content": content} if head is None else {"content": content, "model": head}
@@ -80,9 +80,9 @@ _CURSOR: TypeAdapter[tuple[Id, str | int | float | None, Id]] = TypeAdapter(tupl
 
 
 def read_cursor(text: str) -> tuple:
-    """Returns a worklist cursor (number of the index scan, sort value, case id) from its JSON.
+    """Parses a worklist cursor from JSON: number of the index scan, sort value and case id.
 
-    Raises ValueError if the text is no cursor.
+    Raises ValueError if the text is not a valid cursor.
     """
     try:
         return _CURSOR.validate_json(text)

@@ -16,7 +16,7 @@ Role = Literal["reader", "adjudicator", "administrator"]
 
 
 class Account(Body):
-    """Name of a reader's account."""
+    """Account, given by its reader's name."""
 
     name: Name
 
@@ -26,13 +26,13 @@ class AccountRole(Account):
 
 
 class KeptAccount(Part):
-    """Account, with its reader's progress in a study.
+    """Account with its number of access `tokens`, and its reader's progress in a study.
 
     seen: Time of the last sign-in or decision, or null.
-    last: Whether this is the only account of an administrator.
-    tokens: Number of access tokens.
-    assigned, read: Number of the study's cases assigned to the reader, and how many of them the reader has read.
-    read_in_all: Number of all cases of the study that the reader has read.
+    last: Whether this is the only administrator account.
+    assigned: Number of the study's cases assigned to the reader.
+    read: Number of these assigned cases that the reader has read.
+    read_in_all: Number of cases of the study that the reader has read, assigned or not.
     """
 
     name: str
@@ -89,7 +89,7 @@ def set_role(ctx: Studio, who: Administrator, body: AccountRole):
 
 @router.post("/set/password", response_model=NewPassword)
 def reset(ctx: Studio, who: Administrator, response: Response, body: Account):
-    """Gives an account a new password, and ends its sessions and tokens."""
+    """Sets a new password for an account, ends its sessions and revokes its access tokens."""
     response.headers.update(ONCE)
     password = people.reset_password(ctx.store(), body.name, who)
     return {"ok": True, "name": body.name, "password": password}
@@ -104,6 +104,6 @@ def revoke(ctx: Studio, who: Administrator, body: Account):
 
 @router.post("/set/removed", response_model=KeptAccountName)
 def remove(ctx: Studio, who: Administrator, body: Account):
-    """Removes an account, but keeps its reader's work."""
+    """Removes an account. The reader's work in the studies is kept."""
     people.remove_account(ctx.store(), body.name, who)
     return {"ok": True, "name": body.name}

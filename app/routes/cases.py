@@ -56,9 +56,9 @@ class Explained(Answer):
     """Patch of a case that a run finds most abnormal, and the most similar patch of a normal training image.
 
     box: Patch of the case, as fractions of the image's width and height.
-    there: Patch of the training image `case`, in the same units.
-    distance: Distance between the patches in feature space.
-    usual: The same distance for held-out normal images, or null if there are none.
+    there: Patch of the training image `case`, as fractions of that image's width and height.
+    distance: Distance between the two patches in feature space.
+    usual: Summary of this distance over held-out normal images, or null if there are none.
     """
 
     box: Rectangle
@@ -69,13 +69,13 @@ class Explained(Answer):
 
 
 def open_case(ctx: Context, request: Request, number: int, run: str = "") -> RequestContext:
-    """Returns the context of a request for a case, given by its number on the page, which may be a neutral one."""
+    """Returns the request context of a case, given its number on the page (not its id if names are neutral)."""
     with ctx.reading(request, number=number, run=run) as context:
         return context  # its transaction ends here, before the image is read
 
 
 def seen(ctx: Context, request: Request, number: int, run: str = "") -> RequestContext:
-    """Returns the context of a request as `open_case` does. Raises Hidden if the case is hidden from the reader."""
+    """Returns the request context of a case, as `open_case` does. Raises Hidden if it is hidden from the reader."""
     with ctx.reading(request, number=number, run=run) as context:
         context.demand_seen()
         return context
@@ -98,7 +98,7 @@ def thumb(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 
 
 @router.get("/raw", **binary("application/octet-stream"))
 def raw(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Returns an image with more than eight bits per value as codes: little-endian uint16 (H, W).
+    """Returns the image of a case with more than 8 bits per pixel as codes: little-endian uint16 (H, W).
 
     The value of a pixel is X-Image-Offset + X-Image-Gain * code; X-Image-Shape is "H,W".
     """
@@ -123,14 +123,14 @@ def mask_bits(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | 
 def heat(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
     """Returns a run's heat map of a case: little-endian uint16 (h, w) at the detector's resolution.
 
-    If some positions were not judged, one bit per position follows (1 for not judged), highest bit first. Headers:
-    X-Map-Shape: h and w.
-    X-Map-Range: Heat values of the codes 0 and 65535.
-    X-Map-Scale: Ends of the colour scale.
+    If the detector skipped positions, one bit per position follows (1: not judged), highest bit first. Headers:
+    X-Map-Shape: "h,w".
+    X-Map-Range: Heat values of codes 0 and 65535, separated by a comma.
+    X-Map-Scale: Heat values at the lower and upper end of the colour scale, separated by a comma.
     X-Map-Threshold: Heat value at which regions are outlined.
-    X-Map-Core: Heat value that every outlined region exceeds somewhere.
-    X-Map-Share: If set, the outline's level between the scale's lower end (0) and the maximum of the image (1).
-    X-Map-Seen: If set, rows of 0 and 1, separated by commas, that tell which positions normal images show.
+    X-Map-Core: Heat value that a region must exceed at one or more positions to be outlined.
+    X-Map-Share: Optional. Outline level as a fraction of the way from the scale's lower end to the image's maximum.
+    X-Map-Seen: Optional. A string of 0 and 1 per row, separated by commas; 1 marks positions that normal images show.
     """
     context = seen(ctx, request, case_id, run)
     head, body, stamp = _heat(context)
@@ -149,8 +149,8 @@ def roi(ctx: Studio, who: Reader, request: Request, case_id: Id, side: Side = 0)
 def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""):
     """Returns all layers of a case: image and, unless hidden, lesion mask, heat map of `run` and region of interest.
 
-    The answer contains the length of a head (little-endian uint32), the head, and the layers one after another. The
-    head is JSON with the name, number of bytes and headers of each layer.
+    The answer consists of the head's length (little-endian uint32), the head, and the layers one after another. The
+    head is a JSON list with the name, number of bytes and headers of each layer.
     """
     with ctx.reading(request, number=case_id, run=run) as context:
         case, mask, heat = context.asked_case, None, None
@@ -188,7 +188,7 @@ def most_like(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name
 def send(request: Request, tag: str, body, kind: str, head: dict | None = None) -> Response:
     """Returns a response with the bytes of `body()` and an ETag, or with status 304 if the client has the same version.
 
-    Browsers may cache the response for a day if the request names a version (`v`).
+    Browsers may cache the response for a day if the request has the query parameter `v`, a version.
     """
     tag = f'"{tag}"'
     head = {"ETag": tag, "Cache-Control": KEEP if "v" in request.query_params else ASK, **(head or {})}

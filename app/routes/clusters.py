@@ -39,7 +39,7 @@ MEDIA = {
 
 
 def sighted(ctx: Context, who: str, study: str) -> Store:
-    """Returns the store. Raises Hidden if the reader reads the study blind, because its maps show labels and scores."""
+    """Returns the store. Raises Hidden if the reader reads the study blind, because maps show labels and scores."""
     with context.reading(ctx.store(), who, single_user=ctx.single_user, study=study) as request_context:
         if request_context.blinded:
             raise sessions.Hidden(
@@ -145,9 +145,9 @@ class ViewNumber(Answer):
 
 
 class MapEpoch(Part):
-    """Map at one epoch.
+    """State of a map at one epoch.
 
-    numbers: Cluster metrics of MedMix's classes ("classes") and of normal against abnormal images ("lesions").
+    numbers: Cluster metrics, "classes" for MedMix's classes and "lesions" for normal and abnormal images.
     radii: Radius of each group of points in feature space.
     centres: Positions of the class centres on the map.
     """
@@ -162,7 +162,7 @@ class MapEpoch(Part):
 
 
 class PointIdentities(Part):
-    """Case of each point on a map, and the number of lesions that MedMix pasted into the case's image."""
+    """Case id of each point on a map, and the number of synthetic lesions pasted into the point's image."""
 
     case_id: list[int]
     lesions: list[int]
@@ -188,7 +188,7 @@ class MapAbout(Answer):
 
 
 class Column(Part):
-    """Data by which points can be coloured: `codes`, which index `names`, or `values`, which are null if unknown."""
+    """Data that can colour points: categories (`codes` index `names`) or numbers (`values`, null if unknown)."""
 
     name: str
     title: str
@@ -248,27 +248,27 @@ class PointDetail(Answer):
 
 
 class OnWorklist(Answer):
-    """Result of an action on points. `left_out` counts the skipped points, such as images with synthetic lesions."""
+    """Result of assigning points to a worklist: number of assigned `cases`, and of skipped points (`left_out`)."""
 
     cases: int
     left_out: int
 
 
 class Tagged(OnWorklist):
-    """Result of adding or removing a tag. `cases` is the number of changed cases."""
+    """Result of adding or removing a tag: number of changed `cases`, and of skipped points (`left_out`)."""
 
     tag: str
 
 
 def opened(ctx: Context, who: str, key: str) -> tuple[Store, library.Map]:
-    """Returns the store and a map. Raises Hidden if the reader reads the map's study blind."""
+    """Returns the store and the map `key`. Raises Hidden if the reader reads the map's study blind."""
     m = library.open_map(ctx.store(), key)
     return sighted(ctx, who, m.about["study"]), m
 
 
 @router.get("/runs", response_model=EncoderRuns)
 def encoder_runs(ctx: Studio, who: Sighted, study: Name):
-    """Lists the encoders whose features can be mapped. Trained encoders come first, the newest at the top."""
+    """Lists the encoders whose features can be mapped: trained encoders first, in order from newest to oldest."""
     store = sighted(ctx, who, study)
     encoders = []
     newest = reversed(list_runs(store, study, "pretrain"))
@@ -331,13 +331,13 @@ def coords(ctx: Studio, who: Sighted, key: str):
 
 @router.get("/maps/{key}/columns", response_model=Columns)
 def colours(ctx: Studio, who: Sighted, key: str, fit: str | None = None):
-    """Lists the categories and numbers that can colour a map's points, including the scores of the run `fit`."""
+    """Lists the categories and numbers by which a map's points can be coloured, such as the scores of the run `fit`."""
     return {"ok": True, "columns": explore.columns(*opened(ctx, who, key), fit)}
 
 
 @router.get("/maps/{key}/points/{point}", response_model=PointDetail)
 def point(ctx: Studio, who: Sighted, key: str, point: Id, fit: str | None = None):
-    """Returns the details of one point: its case, the result of the run `fit`, and the reviews."""
+    """Returns the details of one point: its case, the result of the run `fit`, and the readers' decisions."""
     return {"ok": True, **explore.describe(*opened(ctx, who, key), point, fit)}
 
 
@@ -368,13 +368,13 @@ def neighbours(ctx: Studio, who: Sighted, key: str, point: Id, epoch: Int = -1, 
 
 @router.post("/maps/{key}/tag", response_model=Tagged)
 def tag(ctx: Studio, who: Sighted, key: str, body: Tag):
-    """Adds a tag to the cases of the given points, or removes it."""
+    """Adds a tag to the cases of the given points, or removes it from them."""
     return {"ok": True, **library.tag(*opened(ctx, who, key), body.points, body.tag, who, body.remove)}
 
 
 @router.post("/maps/{key}/worklist", response_model=OnWorklist)
 def worklist(ctx: Studio, who: Sighted, key: str, body: Points):
-    """Assigns the test cases among the given points to the reader's worklist."""
+    """Assigns the cases of the given points to the reader. Points without a test case are skipped."""
     return {"ok": True, **library.to_worklist(*opened(ctx, who, key), body.points, who)}
 
 
@@ -392,9 +392,9 @@ def file(
     epoch: Int | None = None,
     hide: str = "",
 ):
-    """Returns a map as a figure (svg, pdf, png) of one epoch or all, or as a table (csv, parquet).
+    """Returns a map as a figure (svg, pdf, png) of one epoch or all epochs, or as a table (csv, parquet).
 
-    Only administrators get the original names.
+    Only administrators get the original names of cases.
     """
     from core.studio.clusters import figure
 

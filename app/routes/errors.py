@@ -42,7 +42,7 @@ def _answer(text: str, status: int, home: Path | None = None) -> JSONResponse:
 
 
 def is_refused_by_disk(error: BaseException) -> bool:
-    """Returns whether an error shows that the home is mounted read-only or lacks write permission."""
+    """Returns whether an error means that the home is mounted read-only or lacks write permission."""
     return getattr(error, "errno", None) in (errno.EROFS, errno.EACCES, errno.EPERM) or "readonly database" in str(
         error
     )
@@ -62,7 +62,7 @@ def _passing(error: BaseException) -> JSONResponse | None:
 
 
 def log_fault(home: Path, where: str, error: BaseException) -> str:
-    """Appends an unexpected error at `where` (a route or function) to errors.log. Returns the sentence to show."""
+    """Logs an unexpected error, and the route or function `where` it occurred, in errors.log. Returns text to show."""
     file = home / "errors.log"
     with _LOG, suppress(OSError):
         if file.exists() and file.stat().st_size > limits.LIMITS["fault log"].most:

@@ -39,9 +39,9 @@ class Bundle(Answer):
     """Result of importing a bundle.
 
     rows: Number of imported rows by table of the database.
-    readers: Name in this home of each reader in the bundle.
+    readers: Name of each reader in this home, by the reader's name in the bundle.
     missing: Names of cases without an image, and keys of maps without files.
-    changed: Names of cases whose image differs from the one that was imported originally.
+    changed: Names of cases whose image in the bundle differs from the image imported originally.
     """
 
     study: str
@@ -70,7 +70,7 @@ class AnnotationsIn(Answer):
 class ExportWarning(Answer):
     """Warning to show before a study is exported.
 
-    text: Warning in words, or null.
+    text: Text of the warning, or null if there is none.
     cases: Ids of up to 200 cases with likely burned-in text.
     servers: Names of the DICOMweb servers to which the reader may send.
     """
@@ -94,7 +94,7 @@ class Send(Body):
 
 
 def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Store:
-    """Returns the store. Raises NotFound if the study or run is unknown, Hidden if the reader reads the study blind."""
+    """Returns the store. Raises NotFound for an unknown study or run, Hidden if the reader reads the study blind."""
     with ctx.reading(request, study=study, run=run or None) as context:
         if context.session and context.session["blind"]:
             raise sessions.Hidden("Your blind session of this study is open. End the session before you export.")
@@ -105,7 +105,7 @@ def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Sto
 
 @router.get("/{study}/warning", response_model=ExportWarning)
 def warning(ctx: Studio, who: Reader, request: Request, study: str):
-    """Returns a warning of likely burned-in text, with the cases to check before an export."""
+    """Returns a warning about likely burned-in text, with the cases to check before an export."""
     store = exportable(ctx, request, study)
     burned = burned_in.among(store, study)
     servers = dicomweb.servers(store) if ctx.administers(who) else {}
@@ -127,7 +127,7 @@ def export(
     """Exports a study, de-identified unless an administrator sets `names` to 1.
 
     kind: File format, or "bundle" for a complete copy with names (administrators only).
-    masks: Kind of the masks to export, "reference" or "readers"; by default, one mask per case of either kind.
+    masks: "reference" or "readers"; by default, each case's reference mask or else its newest mask by a reader.
     """
     if kind != "bundle" and kind not in SUFFIXES:
         raise ValueError(f"Unknown export format {kind!r}; choose from: bundle, {', '.join(SUFFIXES)}.")
@@ -152,7 +152,7 @@ def export(
 
 @router.post("/bundle", response_model=Bundle)
 async def bundle_in(ctx: Studio, who: Administrator, request: Request):
-    """Imports a bundle from the request's body, a zip."""
+    """Imports a bundle, sent as a zip in the request's body."""
     async with _received(ctx, request, "a bundle", "in.zip", Limits().bytes) as file:
         result = await run_in_threadpool(lambda: import_bundle(ctx.store(), file, who))
     return {"ok": True, **result}

@@ -1,4 +1,4 @@
-"""Routes of the worklist as a grid: tiles with heat maps, positions in the list, the distribution of scores, tags."""
+"""Routes of the worklist's grid view: tiles with heat maps, positions in the list, the distribution of scores, tags."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ router = APIRouter(tags=["review"])
 
 
 class CaseTag(Body):
-    """Request to add a tag to cases, given by their numbers on the page, or to remove it from them."""
+    """Request to add a tag to cases, or with `remove` to remove it. `cases` are numbers of cases on the page."""
 
     study: Name
     cases: Annotated[list[Id], Field(min_length=1, max_length=20_000)]
@@ -37,7 +37,7 @@ class CaseTag(Body):
 
 
 class ScoreSpread(Part):
-    """Histogram of a worklist's scores with equal bins from `lo` to `hi`. The outer bins count all scores beyond."""
+    """Histogram of a worklist's scores, with equal bins from `lo` to `hi`. The end bins include scores out of range."""
 
     bins: list[int]
     lo: float
@@ -60,7 +60,7 @@ class ListOverview(Answer):
 
 
 class Place(Answer):
-    """Case, and the number of rows before it in the worklist (`at`). Both are null if no case matches."""
+    """Case and its position in the worklist: `at` rows come before it. Both are null if no case matches."""
 
     case: int | None
     at: int | None
@@ -75,7 +75,7 @@ class CasesTagged(Answer):
 
 @router.get("/api/case/{case_id}/tile.webp", **binary("image/webp"))
 def tile(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 192, run: Name = ""):
-    """Returns an image within size x size pixels, with the heat map of `run` blended into the region of interest."""
+    """Returns a case's image within size x size pixels, overlaid with `run`'s heat map in the region of interest."""
     with ctx.reading(request, number=case_id, run=run) as context:
         if run:
             context.demand_seen()
@@ -114,8 +114,8 @@ def place(
 ):
     """Returns a case and its position in the worklist.
 
-    With `score`, the case is the one with the nearest score. With `unread`, the case is the next unread one after
-    `case`, or the first unread one if none follows. Otherwise the case is `case` itself.
+    With `score`, this is the case with the nearest score. With `unread`, this is the next unread case after `case`, or
+    the first unread case if none follows. Otherwise, this is `case` itself.
     """
     with ctx.reading(request, study=study, number=case or None, run=run) as context:
         listing = Worklist(context, Query.from_values(request.query_params))
@@ -161,7 +161,7 @@ class Heat(NamedTuple):
 
 
 def heat_of(context: RequestContext) -> Heat:
-    """Returns the heat map of the context's case by its run. Raises ValueError if the run has made none."""
+    """Returns the heat map that the context's run computed for its case. Raises ValueError if there is none."""
     store, run = context.store, context.run or ""
     row = map_of(context)
     scale = pixel_scale(get_run(store, run))
@@ -172,7 +172,7 @@ def heat_of(context: RequestContext) -> Heat:
 
 @functools.lru_cache(maxsize=256)
 def webp(source: Source, size: int, heat: Heat | None) -> bytes:
-    """Returns an image as WebP, scaled down to fit into size x size, with the heat map, if given, blended in."""
+    """Returns an image as WebP, scaled down to fit into size x size pixels. A given heat map is blended in."""
     image = source.image()
     tile = _within(image, size / max(image.shape[:2]))
     if heat is not None:

@@ -1,4 +1,4 @@
-"""Routes for learning from readers' annotations: what is available, the runs that learnt from it, and their gain."""
+"""Routes for learning from readers' annotations: the annotations, the runs that learnt from them, and their gain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LearnFit(Part):
 
 
 class MeasureBeside(Part):
-    """Metric before (`old`) and after (`new`) learning, over `images` images.
+    """Metric before (`old`) and after (`new`) learning, computed on `images` images.
 
     interval: 95 % confidence interval of the difference.
     enough: Whether there are enough images for a conclusion.
@@ -51,7 +51,7 @@ class MeasureBeside(Part):
 
 
 class FlagsBeside(Part):
-    """Numbers of abnormal and of normal cases: in total, flagged by the old run, and flagged by the new run."""
+    """Three numbers for abnormal and for normal cases: all cases, flagged by the old run, flagged by the new run."""
 
     abnormal: tuple[int, int, int]
     normal: tuple[int, int, int]
@@ -60,9 +60,9 @@ class FlagsBeside(Part):
 class RunComparison(Part):
     """Comparison of a run with the run `base` that it started from, on `cases` test cases that it has not learnt from.
 
-    left_out: Number of the other test cases, which the run has learnt from or which have no label or clear decision.
+    left_out: Number of excluded test cases: the run learnt from them, or they lack both a label and a clear decision.
     against: Description of the masks that serve as ground truth.
-    pictured: Example cases, from the largest gain in Dice to the largest loss.
+    pictured: Ids of example cases, in order from the largest gain in Dice to the largest loss.
     """
 
     base: str
@@ -82,7 +82,7 @@ class LearntGain(Part):
 
     base_dice, dice: Mean Dice before and after learning.
     difference: Mean difference in Dice, with its 95 % confidence `interval`.
-    weight, score_weight: Weights of the previous detector in the combined heat map and in the combined image score.
+    weight, score_weight: Weight of the previous detector in the combined heat map, and in the combined image score.
     """
 
     weight: float
@@ -100,7 +100,7 @@ class LearntRun(Part):
     """Run that learnt from readers' annotations.
 
     masks: Number of lesion masks that the run learnt from.
-    share: Weight of the learnt heat map in a run of version 0.2, or null for a newer run.
+    share: Weight of the learnt heat map in a run made by version 0.2, or null for newer runs.
     gain: Cross-validated gain, or null until the run is fitted.
     headline: Sentence on what learning changed, or null.
     fault: Reason why the run cannot be repeated, or null.
@@ -123,17 +123,17 @@ class LearntRun(Part):
 class Learning(Answer):
     """Annotations from which detectors can learn in a study, and the runs that learnt from them.
 
-    masks, patients: Numbers of accepted lesion masks and of their patients (of images if patients are unknown).
-    least: Number of patients that learning requires.
+    masks, patients: Numbers of cases with a usable accepted lesion mask, and of their patients (images if unknown).
+    least: Minimum number of patients for learning.
     unfinished: Number of cases whose reader has not stated that all lesions are annotated.
-    normals: Number of cases that readers called normal, which are used as well.
-    kinds: Number of masks by label, for labels that are learnt as separate kinds.
-    whole: Number of unused masks that cover their whole image.
-    contradicting: Number of cases that are unused until an adjudicator resolves the readers' disagreement.
-    notes: Sentences on annotations that are unused or incomplete.
-    none: Reason why learning is impossible, or null.
-    next: Number of masks at which learning is offered next, or null.
-    due: Whether such a number was reached since the last learning run.
+    normals: Number of cases that readers called normal, which are also used for learning.
+    kinds: Number of masks by label, for labels that are learnt as separate kinds of lesion.
+    whole: Number of masks that are not used because they cover the whole image.
+    contradicting: Number of cases that are not used until an adjudicator resolves the readers' disagreement.
+    notes: Sentences on annotations that are not used or are incomplete.
+    none: Reason why there are no usable masks, or null.
+    next: Number of masks at which learning will next be offered, or null.
+    due: Whether learning should be offered now, because such a number has been reached since the last learning run.
     decided: Number of cases with a decision.
     """
 
@@ -162,7 +162,7 @@ class AskedLearning(Answer):
 
 @router.get("/{study}", response_model=Learning)
 def show(ctx: Studio, who: Sighted, study: str):
-    """Returns the annotations for learning, the runs that learnt from them, and comparisons with their base runs."""
+    """Returns the annotations to learn from, and the runs that learnt from them, compared with their base runs."""
     store = ctx.store()
     fits = [r for r in scored_runs(store, study) if r["method"] != LEARNT]
     jobs = live.jobs_of_runs(store)
@@ -191,14 +191,14 @@ def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
 
 
 class Adopted(Body):
-    """Request to put a run first among the detectors of a study. The run "" withdraws an earlier choice."""
+    """Request to put a run first among a study's detectors. An empty `run` withdraws the earlier choice."""
 
     run: Name = ""
 
 
 @router.post("/{study}/adopt", response_model=Done)
 def adopt(ctx: Studio, who: Administrator, study: str, body: Adopted):
-    """Puts a run first among a study's detectors for all readers. The run "" withdraws an earlier choice."""
+    """Puts a run first among a study's detectors, for all readers. An empty `run` withdraws the earlier choice."""
     store = ctx.store()
     if body.run and body.run not in {r["id"] for r in scored_runs(store, study)}:
         raise ValueError(f"The run {body.run} has not scored this study, so it cannot be adopted.")

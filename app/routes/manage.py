@@ -1,4 +1,4 @@
-"""Routes for an administrator's settings of a study: watched folder, assignment of cases, labels of findings."""
+"""Routes for the settings of a study that administrators change: watched folder, case assignment, finding labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/api/manage", tags=["manage"])
 
 
 class WatchSettings(Body):
-    """Settings of a study's watched folder. The run "" stands for the run that Review opens with."""
+    """Settings of a study's watched folder. An empty `run` stands for the run with which Review opens."""
 
     folder: Line
     run: Name | None = ""
@@ -88,9 +88,9 @@ class Watched(Answer):
 class AssignedReader(Part):
     """Progress of a reader.
 
-    role: Role of the reader's account, or null if the reader has none.
+    role: Role of the reader's account, or null if the reader has no account.
     read: Number of the assigned cases that the reader has read.
-    read_in_all: Number of all cases of the study that the reader has read.
+    read_in_all: Number of cases of the study that the reader has read, assigned or not.
     """
 
     name: str
@@ -101,7 +101,7 @@ class AssignedReader(Part):
 
 
 class Assignments(Answer):
-    """Assignment of test cases. `cases` is the number of test cases, `free` the number assigned to nobody."""
+    """Assignment of test cases. `cases` is the number of test cases, `free` the number of unassigned ones."""
 
     readers: list[AssignedReader]
     cases: int
@@ -130,7 +130,7 @@ def rights(ctx: Studio, who: Reader):
 
 @router.get("/{study}", response_model=Managed)
 def everything(ctx: Studio, who: Administrator, study: str):
-    """Returns an administrator's settings of a study."""
+    """Returns the settings of a study that administrators change, with the assignment of its cases."""
     store = ctx.store()
     fits = [r for r in list_runs(store, study, kind="fit") if r["status"] == "done"]
     return {
@@ -144,7 +144,7 @@ def everything(ctx: Studio, who: Administrator, study: str):
 
 @router.post("/{study}/watch", response_model=Watched)
 def set_watch(ctx: Studio, who: Administrator, study: str, body: WatchSettings):
-    """Sets the study's watched folder, or stops watching it if `active` is false."""
+    """Sets the study's watched folder. If `active` is false, the folder is no longer watched."""
     ctx.demand_root(body.folder)
     settings = watch.set_watch(ctx.store(), study, body.folder, who, body.run or None, body.active, body.copies)
     return {"ok": True, "watch": settings}
@@ -169,7 +169,7 @@ def assign(ctx: Studio, who: Administrator, study: str, body: Assign):
 
 @router.post("/{study}/unassign", response_model=Unassigned)
 def unassign(ctx: Studio, who: Administrator, study: str, body: Unassign):
-    """Withdraws from a reader the assigned cases that the reader has not read yet."""
+    """Ends the assignment of those cases that the reader has not read yet."""
     store = ctx.store()
     gone = people.unassign(store, study, body.reader, who)
     return {"ok": True, "taken_back": gone, **people.assignment_counts(store, study)}

@@ -23,7 +23,7 @@ router = APIRouter(prefix="/api/review", tags=["review"])
 class NewFinding(Body):
     """Finding to add to a case.
 
-    box: Corners x0, y0, x1, y1 in pixels of the image, or one point given twice.
+    box: Corners of a box, x0, y0, x1, y1 in pixels of the image. For a point, both corners are equal.
     rating: Confidence from 0 to 100, which some trials require.
     """
 
@@ -35,7 +35,7 @@ class NewFinding(Body):
 
 
 class Finding(Part):
-    """Finding on a case. `box` is in pixels of the image; the two corners of a point are equal."""
+    """Finding on a case. `box` is in pixels of the image; for a point, its two corners are equal."""
 
     id: int
     label: str
@@ -71,7 +71,7 @@ def remove(ctx: Studio, who: Reader, request: Request, finding: Id):
 
 
 class MaskVersion(Part):
-    """Version of a lesion mask. `reference` is true for the ground truth of metrics, false for masks of readers."""
+    """Version of a lesion mask. `reference` is true if the mask serves as ground truth, false if it is a reader's."""
 
     id: int
     case_id: int
@@ -86,9 +86,9 @@ class MaskVersion(Part):
 
 
 class CaseMarks(Part):
-    """What a reader has stated about the annotations of a case.
+    """Statements of a reader about the annotations of a case.
 
-    finished: Whether all lesions are annotated.
+    finished: Whether the reader has stated that all lesions are annotated.
     normal: Whether the reader has annotated areas as normal.
     """
 
@@ -159,7 +159,7 @@ def _save(ctx: Context, request: Request, case_id: int, bits: bytes, facts: dict
 
 @router.post("/finished/{case_id}", response_model=SavedMarks)
 def finish(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Finished):
-    """States whether all lesions of a case are annotated, so that detectors may learn all other areas as normal."""
+    """Stores whether all lesions of a case are annotated. If so, detectors may learn all other areas as normal."""
     with ctx.writing(request, number=case_id) as context:
         context.demand_open()
         return {"ok": True, "marks": masks.set_finished(context, body.finished)}
@@ -179,7 +179,7 @@ def normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 @router.post("/normal/{case_id}", response_model=SavedMarks)
 async def save_normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Saves the areas annotated as normal from the request's body (format of mask.bits); an empty mask removes them."""
+    """Saves the areas annotated as normal, sent in the format of mask.bits. An empty mask removes them."""
     bits = await request.body()
 
     def kept() -> dict:
@@ -211,7 +211,7 @@ def restore(ctx: Studio, who: Reader, request: Request, mask_id: Id):
 
 @router.post("/reference/{mask_id}", response_model=Versions)
 def make_reference(ctx: Studio, who: Reader, request: Request, mask_id: Id):
-    """Makes a version the case's reference mask, the ground truth of metrics (adjudicators and administrators only)."""
+    """Makes a mask version the case's reference mask, its ground truth (adjudicators and administrators only)."""
     case = masks.case_of(ctx.store(), mask_id, who)
     with ctx.writing(request, case_id=case) as context:
         context.demand_open()
@@ -264,7 +264,7 @@ def drop(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 
 def change(ctx: Context, request: Request, case_id: int, act) -> None:
-    """Calls `act` with the request's context. Raises Hidden in a trial, or if the case is hidden from the reader."""
+    """Calls `act` with the request's context. Raises Hidden in trials, and if the case is hidden from the reader."""
     with ctx.writing(request, number=case_id) as context:
         context.demand_open()
         act(context)

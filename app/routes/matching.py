@@ -33,20 +33,20 @@ Polygon = Annotated[list[tuple[Finite, Finite]], Field(max_length=5000)]
 
 
 class DroppedFile(Body):
-    """File of an upload. `drop` is the token of the upload, `file` the name of an image in it."""
+    """Uploaded image. `drop` is the token of the upload, `file` the name of the image in it."""
 
     drop: Name
     file: Line
 
 
 class BoxOfDrop(DroppedFile):
-    """Box around a lesion on a dropped image: x0, y0, x1, y1 as fractions of the image's width and height."""
+    """Box around a lesion on an uploaded image: x0, y0, x1, y1 as fractions of the image's width and height."""
 
     box: tuple[Finite, Finite, Finite, Finite]
 
 
 class OutlinedLesion(DroppedFile):
-    """Lesion outlined on a dropped image by points (x, y), which are fractions of the image's width and height."""
+    """Lesion outlined on an uploaded image by points (x, y), given as fractions of the image's width and height."""
 
     outline: Polygon
 
@@ -55,7 +55,7 @@ class NewSearch(Body):
     """Request to search for MedMix settings whose synthetic lesions look like given lesions.
 
     cases: Ids of cases of the study, whose annotated lesions are matched.
-    outlined: Lesions on dropped images that are matched as well.
+    outlined: Lesions outlined on uploaded images, which are matched too.
     """
 
     study: Name
@@ -65,7 +65,7 @@ class NewSearch(Body):
 
 
 class MatchFile(Body):
-    """Request to export a search result as a preset. `config` replaces the settings found, if the user changed some."""
+    """Request to export a search result as a preset. If the user changed settings, `config` replaces those found."""
 
     name: Name
     config: Settings | None = None
@@ -102,7 +102,7 @@ class SearchAsked(Answer):
 
 
 class MatchedSetting(Part):
-    """Setting that a search changed. `without` is the distance to the lesions if only this setting is reset."""
+    """Setting that a search changed. `without` is the distance to the lesions when only this setting is reset."""
 
     name: str
     before: str | float | list[float]
@@ -113,10 +113,10 @@ class MatchedSetting(Part):
 class MatchState(Part):
     """Result of a search so far. Distances are between synthetic and real lesions, in an encoder's features.
 
-    config, preset: Best settings found, and the best built-in preset.
-    before, after: Distance with `preset`, and with `config`.
-    left_out_before, left_out: The same distances on held-out lesions; null if there are too few lesions.
-    history: Seconds and distance of each improvement.
+    config, preset: Best settings found so far, and name of the best built-in preset.
+    before, after: Distance with `preset`, and distance with `config`.
+    left_out_before, left_out: These two distances for held-out lesions, or null if there are too few lesions.
+    history: Time in seconds and new distance of each improvement.
     """
 
     config: Values
@@ -141,7 +141,7 @@ class SearchJob(Part):
 
 
 class Search(Answer):
-    """Search for settings that match `count` lesions within `limit` seconds. `state` is null before a first result."""
+    """Search for settings that match `count` lesions, for up to `limit` seconds. `state` is null at first."""
 
     id: str
     cases: list[int]
@@ -156,7 +156,7 @@ class MatchedPreset(Answer):
 
 
 class Missed(Answer):
-    """Number of synthetic lesions that a run flags, by size and opacity."""
+    """Sensitivity of a run to synthetic lesions, by size and opacity of the lesions (`planted`)."""
 
     run: str
     name: str
@@ -174,7 +174,7 @@ def lesions(ctx: Studio, who: Sighted, study: Name):
 
 @router.get("/lesions/{case}/patch.png", **binary("image/png"))
 def patch(ctx: Studio, who: Sighted, case: Id, study: Name):
-    """Returns the image patch around a lesion, as the search sees it."""
+    """Returns the image patch around a lesion, as the search uses it."""
     return pixels.picture(match.patch(ctx.store(), study, case))
 
 
@@ -185,14 +185,14 @@ def _source(ctx: Studio, drop: str, file: str) -> Source:
 
 @router.get("/dropped/{drop}/image.png", **binary("image/png"))
 def dropped(ctx: Studio, who: Sighted, drop: Name, file: Line):
-    """Returns a dropped image, so that a lesion can be outlined on it."""
+    """Returns an uploaded image, on which the user can outline a lesion."""
     data = pixels.readable(lambda: pixels.png(_source(ctx, drop, file), SHOWN_SIDE))
     return Response(data, media_type="image/png", headers={"Cache-Control": "no-store"})
 
 
 @router.post("/outline", response_model=LesionOutline, dependencies=[waits_for_memory(GRID)])
 def outline(ctx: Studio, who: Sighted, body: BoxOfDrop):
-    """Returns the outline of the lesion inside a box on a dropped image."""
+    """Returns the outline of the lesion inside a box on an uploaded image."""
     source = _source(ctx, body.drop, body.file)
     height, width = pixels.readable(source.image).shape[:2]
     x0, y0, x1, y1 = (v * side for v, side in zip(body.box, (width, height, width, height), strict=True))
@@ -238,13 +238,13 @@ def stop(ctx: Studio, who: Sighted, match_id: Name):
 
 @router.post("/match/{match_id}/export", response_model=MatchedPreset)
 def export(ctx: Studio, who: Sighted, match_id: Name, body: MatchFile):
-    """Returns the result of a search as the contents of a preset file, with its origin."""
+    """Returns the result of a search as the contents of a preset file, which states its origin."""
     return {"ok": True, "preset": match.as_json(ctx.store(), match_id, body.name, body.config)}
 
 
 @router.post("/missed", response_model=Missed, dependencies=[waits_for_memory(GRID)])
 async def missed(ctx: Studio, who: Sighted, request: Request, body: Planting):
-    """Pastes lesions with the given settings into held-out normals and counts how many the default run flags."""
+    """Pastes synthetic lesions with the given settings into held-out normals; counts those the default run flags."""
     config = MedMixConfig.from_dict(body.config)
 
     def planted(should_stop: Stop) -> dict:

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Scene(Body):
-    """Settings of MedMix's preview, which are checked by the `Scene` of core/studio/medmix/preview.py."""
+    """Settings of MedMix's preview, which `Scene` in core/studio/medmix/preview.py validates."""
 
     scene: Settings
 
@@ -95,7 +95,7 @@ class RangeField(_Field):
 
 
 class ChoiceField(_Field):
-    """Form field for one or several of the given options, with the label of each option by name."""
+    """Form field for choosing one or several options. Each option has a name and a label."""
 
     kind: Literal["choice", "several"]
     options: list[str]
@@ -131,7 +131,7 @@ class WeakForm(Part):
 
 
 class Strong(Part):
-    """Strong augmentation with its form. `section` is the section of the paper that describes it."""
+    """Strong augmentation, with the form of its settings. `section` is the section of the paper that describes it."""
 
     title: str
     section: str
@@ -154,7 +154,7 @@ class DonorStudies(Answer):
 
 
 class ReadPreset(Part):
-    """Preset as read from a file."""
+    """Preset that was read from a file."""
 
     name: str
     strong: str
@@ -163,7 +163,7 @@ class ReadPreset(Part):
 
 
 class Preset(ReadPreset):
-    """Preset of an augmentation. Version 0 came with the studio; only presets of readers have the optional fields."""
+    """Preset of an augmentation. Version 0 is built in. Only presets saved by readers have the optional fields."""
 
     version: int
     built_in: bool
@@ -186,12 +186,12 @@ class PresetOfFile(Answer):
 
 
 class LesionSimilarity(Part):
-    """Similarity of synthetic lesions to the real lesions of the study in the features of an encoder.
+    """Similarity of synthetic lesions to the real lesions of the study, measured in an encoder's features.
 
-    auroc_real, auroc_synthetic: AUROC with which a linear classifier, fitted to real lesions, separates held-out real
-        lesions, or synthetic lesions, from normal patches.
+    auroc_real: AUROC of a linear classifier, fitted to real lesions, for held-out real lesions against normal patches.
+    auroc_synthetic: AUROC of this classifier for synthetic lesions against normal patches.
     closeness: (auroc_synthetic - 0.5) / (auroc_real - 0.5), clipped to 0 to 1.
-    distance: Energy distance of synthetic to real lesions, divided by that of normal patches to real lesions.
+    distance: Energy distance between synthetic and real lesions, relative to that between normal patches and lesions.
     """
 
     auroc_real: float
@@ -209,10 +209,10 @@ class Said(Part):
 class Probe(Answer):
     """Result of a linear probe, which predicts the number of lesions in an image from the features of an encoder.
 
-    chance, lesion_accuracy: Accuracy of guessing, and balanced accuracy for images with and without lesions.
+    chance, lesion_accuracy: Accuracy of guessing, and balanced accuracy of telling whether an image has lesions.
     confusion: Numbers of images by true class (row) and predicted class (column).
     survival: Mean fraction of a lesion's pixels that remain visible in a weak view, or null.
-    lost: Fraction of weak views that keep less than half of a lesion's pixels, or null.
+    lost: Fraction of weak views in which less than half of a lesion's pixels remain visible, or null.
     near: Similarity to real lesions, or null if too few lesion masks exist or the reader may not see them.
     side: Side length of the images in pixels.
     """
@@ -235,8 +235,8 @@ class Probe(Answer):
 class GridSource(Part):
     """Piece of an image that was pasted into the image in row `n` (number of lesions) and column `m` of a grid.
 
-    donor: Column of the image from which the piece was cut, or `cols` or more if the image belongs to another study.
-    box, to: Rectangles from which and to which the piece was copied, as fractions of the image's side length.
+    donor: Column of the image from which the piece was cut; `cols` or more stands for an image of another study.
+    box, to: Rectangle that was cut out, and rectangle where it was pasted, as fractions of the image's side length.
     """
 
     n: int
@@ -248,7 +248,7 @@ class GridSource(Part):
 
 
 class GridHead(Part):
-    """Head of a preview grid; a JPEG with all images of the grid follows.
+    """JSON head of a preview grid. A JPEG with all images of the grid follows.
 
     outlines: Polygons around the pasted lesions, by row and column.
     aspect: Width / height of the original images, which are resized to squares; null if the images differ.
@@ -265,7 +265,7 @@ class GridHead(Part):
 
 
 def folder_of(ctx: Context, scene: medmix_view.Scene) -> Path | None:
-    """Returns the folder of the images that were dropped for a scene, or None if it uses images of a study."""
+    """Returns the folder of the images uploaded for a scene, or None if the scene uses images of a study."""
     return dropped.drop_folder(ctx.home, scene.drop) if scene.drop else None
 
 
@@ -275,7 +275,7 @@ def hidden(ctx: Context, who: str, scene: medmix_view.Scene) -> bool:
 
 
 async def while_asked(request: Request, work: Callable[[Stop], T]) -> T:
-    """Runs `work` in a thread and returns its result. Its argument tells whether the client has disconnected."""
+    """Runs `work` in a thread and returns its result. `work` can call its argument to see if the client is gone."""
     has_left = threading.Event()
     task = asyncio.ensure_future(run_in_threadpool(work, has_left.is_set))
     while not task.done():
@@ -332,13 +332,13 @@ async def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
 
 @router.get("/donors", response_model=DonorStudies)
 def donors(ctx: Studio, who: Reader):
-    """Lists the studies from whose images MedMix may cut pieces to paste."""
+    """Lists the studies from whose images MedMix may cut the pieces that it pastes."""
     return {"ok": True, "studies": donor_pool.donor_studies(ctx.store())}
 
 
 @router.get("/presets", response_model=Presets)
 def list_presets(ctx: Studio, who: Reader):
-    """Lists the presets that came with the studio and those of readers, with all versions."""
+    """Lists all versions of the built-in presets and of the presets saved by readers."""
     return {"ok": True, "presets": presets.list_presets(ctx.store(), versions=True)}
 
 

@@ -26,7 +26,7 @@ IMAGE = 900 * MB  # memory of one request: a few kilobytes may decode to 150 meg
 
 
 class OneImage(Body):
-    """Image to score with the run `run`.
+    """Image to score with a fitted detector, the run `run`.
 
     image: Content of an image file (PNG, JPEG, TIFF, DICOM, ...) as base64, or as a data URL.
     heat_map: Whether to return the heat map.
@@ -38,11 +38,11 @@ class OneImage(Body):
 
 
 class Look(Answer):
-    """Result of a fit for one image. `flagged` is null until the fit has scored its study.
+    """Result of a fit for one image. `threshold`, `percentile` and `flagged` are null if the fit has scored no study.
 
-    threshold: Score above which the fit flags an image, or null until the fit has scored its study.
-    percentile: Percentile of the score among those of held-out normals, or null until the fit has scored its study.
-    heat_map: 16-bit PNG as a data URL, in which 0 stands for the heat value `low` and 65535 for `high`.
+    threshold: Score above which the fit flags an image.
+    percentile: Percentile of the score among the scores of held-out normals.
+    heat_map: 16-bit PNG as a data URL. Pixel value 0 stands for the heat value `low`, 65535 for `high`.
     """
 
     score: float
@@ -71,5 +71,5 @@ def score(ctx: Studio, who: Sighted, body: OneImage):
 
 
 def png_address(codes: np.ndarray) -> str:
-    """Returns codes uint16 (h, w) as a 16-bit greyscale PNG in a data URL."""
+    """Encodes an array, uint16 `(h, w)`, as a 16-bit greyscale PNG in a data URL."""
     return "data:image/png;base64," + base64.b64encode(cv2.imencode(".png", codes)[1].tobytes()).decode()

@@ -23,7 +23,7 @@ router = APIRouter(prefix="/api/clusters/maps/{key}/placed", tags=["clusters"])
 
 
 class NewProjection(Body):
-    """Request to project images onto a map: those of a folder (administrators only), or new cases of a study."""
+    """Request to project images onto a map: images in a folder (administrators only), or new cases of a study."""
 
     folder: Line = ""
     study: Name = ""
@@ -50,7 +50,7 @@ class Projection(_Projected):
 
     cases: Id of each image's case, or -1 for a file of a folder.
     left_out: Images that were skipped.
-    far: Whether an image (second index) is far from all images of the map at an epoch (first index).
+    far: For each epoch of the map, and for each image, whether the image is far from all images of the map.
     """
 
     ready: Literal[True]
@@ -73,13 +73,13 @@ class ProjectedImage(Answer):
 
 
 def projection_of(ctx: Context, who: str, key: str, new: str) -> Projected:
-    """Returns projected images. Raises Hidden if the reader reads the map's study blind."""
+    """Returns the projection `new` onto the map `key`. Raises Hidden if the reader reads the map's study blind."""
     return projected.open_projected(opened(ctx, who, key)[0], key, new)
 
 
 @router.get("", response_model=Projections)
 def placed_on(ctx: Studio, who: Sighted, key: str):
-    """Lists the projections onto a map, finished and in progress."""
+    """Lists the projections onto a map, both finished ones and those in progress."""
     store, _ = opened(ctx, who, key)
     sets = []
     for row in projected.list_projected(store, key):
@@ -110,7 +110,7 @@ def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
 
 @router.delete("/{new}", response_model=Done)
 def forget(ctx: Studio, who: Annotated[str, owner_of("projection", "new")], key: str, new: str):
-    """Removes projected images from the map."""
+    """Removes a projection from a map."""
     projected.forget(opened(ctx, who, key)[0], key, new)
     owners.forget_owner(ctx.store(), "projection", new)
     return {"ok": True}

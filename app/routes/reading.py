@@ -1,4 +1,4 @@
-"""Routes of reading sessions: start, end, summary and printed report. Worklist of an open session: reviews.py."""
+"""Routes of reading sessions: start, end, summary and printed report. reviews.py serves the worklist of a session."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ListedSession(EndedSession):
 
 
 class Sessions(Answer):
-    """Choices for a new reading session, and ended sessions (`over`). `blind` tells whether the reader is blind now."""
+    """Choices for a new session, and ended sessions (`over`). `blind`: whether the reader now reads the study blind."""
 
     choices: list[SessionChoice]
     over: list[ListedSession]
@@ -76,7 +76,7 @@ class SessionNumber(Answer):
 
 
 class Times(Part):
-    """Reading times in seconds: per case the median and the quartiles (`low`, `high`), and the total of all cases."""
+    """Reading times in seconds: median and quartiles (`low`, `high`) of the time per case, and total of all cases."""
 
     median: float
     low: float
@@ -98,8 +98,8 @@ class SessionAgreement(Kappa):
 class SessionSummary(Answer):
     """Summary of a reading session.
 
-    point: The reader's last decisions, compared with the labels.
-    detector: The run's flags on the same cases, compared with the labels.
+    point: Comparison of the reader's last decisions with the labels.
+    detector: Comparison of the run's flags with the labels, on the same cases.
     """
 
     session: EndedSession
@@ -128,7 +128,7 @@ class SessionReport(SessionSummary):
     """Printed report of a reading session.
 
     which: Title of the choice of cases.
-    code, version: Commit of the code that made the run (or null), and version of the studio.
+    code, version: Commit of the code that computed the run (or null), and current version of the studio.
     """
 
     study: str
@@ -141,7 +141,7 @@ class SessionReport(SessionSummary):
 
 
 def default_run(ctx: Context, study: str) -> str | None:
-    """Returns the id of the run that Review opens a study with, or None if no run has scored the study."""
+    """Returns the id of the run with which Review opens a study, or None if no run has scored the study."""
     runs = cases.scored_runs(ctx.store(), study)
     return runs[0]["id"] if runs else None
 
@@ -155,7 +155,7 @@ def asked(ctx: Context, request: Request, name: str, number: int) -> tuple[dict,
 
 
 def about(row: dict) -> dict:
-    """Returns the fields of a session's row that an EndedSession has."""
+    """Returns those fields of a session's row that EndedSession declares."""
     return {k: row[k] for k in ("id", "blind", "neutral", "shuffled", "choice", "created", "ended", "reader")}
 
 
@@ -211,7 +211,7 @@ def summary(ctx: Studio, who: Reader, request: Request, session: Id):
 
 @router.get("/{session}/report", response_model=SessionReport)
 def report(ctx: Studio, who: Reader, request: Request, session: Id):
-    """Returns the printed report of an ended session, which must be the reader's own except for administrators."""
+    """Returns the printed report of an ended session. Only administrators get reports of other readers' sessions."""
     row, hidden = asked(ctx, request, who, session)
     sheet = session_report.sheet(ctx.store(), row, hidden)
     return {"ok": True, "session": about(row), "version": version(), **sheet}

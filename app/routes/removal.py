@@ -33,7 +33,7 @@ class Bin(Answer):
 
 @router.get("/api/bin", response_model=Bin)
 def contents(ctx: Studio, who: Sighted):
-    """Lists the contents of the bin: everything for administrators, else the runs that the reader has made."""
+    """Lists the contents of the bin. Administrators see everything, other readers only runs that they created."""
     store = ctx.store()
     rows = bin.contents(store)
     if not ctx.administers(who):
@@ -64,7 +64,7 @@ class Patient(Body):
 
 
 class Erasure(Patient):
-    """Confirmed request to erase a patient. `cases` is the number of the patient's cases that the user was shown."""
+    """Confirmed request to erase a patient. `cases` is the number of the patient's cases that was shown to the user."""
 
     cases: Id
 
@@ -96,7 +96,7 @@ class PatientData(Part):
 
 
 class Named(Answer):
-    """Data of a patient in a home. `lines` describes the data in words."""
+    """Data of a patient in a home. `lines` describes the data in sentences."""
 
     trace: PatientData
     lines: list[str]
@@ -123,7 +123,7 @@ def find(ctx: Studio, who: Administrator, body: Patient):
 
 @router.post("/api/erase", response_model=Erased)
 def erase(ctx: Studio, who: Administrator, body: Erasure):
-    """Erases a patient permanently. It fails if `cases` differs from the current number of the patient's cases."""
+    """Erases a patient permanently, unless `cases` differs from the current number of the patient's cases."""
     cases = erasing.cases_of(ctx.store(), body.patient, body.case)
     if len(cases) != body.cases:
         raise ValueError(f"The patient has {len(cases)} cases now, not {body.cases}. Check the list again.")

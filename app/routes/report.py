@@ -40,7 +40,7 @@ class NamedTable(Part):
 
 
 class NamedNetwork(Part):
-    """Backbone that all rows can use. `budget` is the budget that uses the backbone by default, or null."""
+    """Backbone that a report can use for all rows. `budget` names the budget of which it is the default, or is null."""
 
     name: str
     title: str
@@ -53,7 +53,7 @@ class ReportChoices(Part):
 
 
 class ReportSeed(Part):
-    """Runs of a row with one seed. `fit` and `encoder` are ids of runs, or null if the runs do not exist yet."""
+    """Runs that computed a row with one seed. `fit` and `encoder` are run ids, or null if a run does not exist yet."""
 
     seed: int
     fit: str | None
@@ -66,12 +66,12 @@ class ReportValue(Part):
 
 
 class ReportRow(Part):
-    """Row of one of the paper's tables, by metric: our results (`values`) and the published ones (`paper`).
+    """Row of one of the paper's tables. `values` has our results and `paper` the published results, by metric.
 
-    starred, paper_starred: Whether our row, or the published one, uses no ImageNet weights.
-    seconds: Mean computing time of a seed, or null.
+    starred, paper_starred: Whether our results, and whether the published results, use no ImageNet weights.
+    seconds: Mean computing time per seed, or null.
     collapsed: Number of seeds whose encoder has collapsed.
-    failed: Error message of the last report, or "".
+    failed: Error message from making the last report, or "".
     """
 
     label: str
@@ -105,18 +105,18 @@ class ReportJob(Part):
 
 
 class ComparisonDataset(Part):
-    """Dataset of the published results. `own` tells whether the study consists of that dataset."""
+    """Dataset of the published results shown: Hyper-Kvasir, unless the study has the name of another (`own`)."""
 
     dataset: str
     own: bool
 
 
 class ReportBoard(Answer):
-    """The paper's tables for a study. A cell is a row with one seed.
+    """The paper's tables for a study. A cell is one row computed with one seed.
 
-    done, wanted: Number of finished cells, and of all cells.
+    done, wanted: Number of finished cells, and number of all cells.
     files: File formats of the last report, written at the time `made`.
-    network: Sentence on the backbone of all rows.
+    network: Sentence that states the backbone of all rows.
     """
 
     choices: ReportChoices
@@ -131,7 +131,7 @@ class ReportBoard(Answer):
 
 
 class MissingCells(Answer):
-    """Cells (a row with one seed each) without a result. `rows` has estimated seconds by table and row label."""
+    """Number of report cells still to be computed, and estimated seconds: in total, and in `rows` by table and row."""
 
     cells: int
     seconds: float
@@ -164,7 +164,7 @@ def show(
 
 @router.post("/{study}/time", response_model=MissingCells)
 def time(ctx: Studio, who: Administrator, study: str, body: NewReport):
-    """Returns the number of missing cells and an estimate of their computing time, without starting anything."""
+    """Returns the number of report cells still to be computed and their estimated time, without starting anything."""
     store = ctx.store()
     settings = reports.settings(store, study, **body.model_dump())
     return {"ok": True, **missing(store, settings["study"], settings)}
@@ -172,7 +172,7 @@ def time(ctx: Studio, who: Administrator, study: str, body: NewReport):
 
 @router.post("/{study}", response_model=JobNumber)
 def make(ctx: Studio, who: Administrator, study: str, body: NewReport):
-    """Queues the computation of missing cells. The report's files are written when all cells are finished."""
+    """Queues all report cells still to be computed. The report's files are written when all cells are finished."""
     store = ctx.store()
     device = store.setting("device", "auto")
     settings = reports.settings(store, study, **body.model_dump(), device=device)

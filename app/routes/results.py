@@ -30,9 +30,9 @@ MaskKind = Literal["reference", "readers"]
 class OperatingPoint(Confusion):
     """Performance of a run on the test cases, measured against the labels or the readers' decisions.
 
-    roc: Points (false positive rate, true positive rate), or null unless both normal and abnormal cases are known.
-    cuts: Score threshold of each point of `roc`.
-    point: The same two rates at the run's operating point, or null if `roc` is null.
+    roc: Points (false positive rate, true positive rate), or null unless there are normal and abnormal cases.
+    cuts: Score threshold for each point of `roc`.
+    point: False positive rate and true positive rate at the run's operating point, or null if `roc` is null.
     """
 
     against: Literal["labels", "readers"]
@@ -48,7 +48,7 @@ class ConformalThreshold(Part):
 
     caveat: Limitation of the guarantee, or null.
     paused: Whether the guarantee is suspended because new images differ from the held-out ones.
-    held, needed: Available and required number of held-out normals, or of their patients if patients are known.
+    held, needed: Available and required number of held-out normals, or of their patients if these are known.
     """
 
     alpha: float
@@ -67,7 +67,7 @@ class Chosen(Part):
     """Operating point of a run, with the reader who chose it and the time.
 
     threshold: Score above which images are flagged, or null for the default percentile of held-out normals.
-    labels: Whether any test case had a label when the threshold was dragged to its value.
+    labels: Whether any test case had a label when the reader dragged the threshold.
     """
 
     source: Literal["dragged", "limit", "readers", "default"]
@@ -83,7 +83,7 @@ class ChosenAnswer(Answer):
 
 
 class ChoosePoint(Body):
-    """Request to change the operating point. `threshold` is needed for source "dragged" and ignored for all others."""
+    """Request to change the operating point. `threshold` is required for source "dragged" and ignored otherwise."""
 
     run: str
     source: Literal["dragged", "limit", "readers", "default"]
@@ -138,7 +138,7 @@ class ChangedCase(Part):
 
 
 class DecisionChanges(Part):
-    """Numbers of cases on which a reader's second decision differs from the first one."""
+    """Numbers of cases with two decisions by a reader (`both`), and of those with changed decisions (other fields)."""
 
     both: int
     to_abnormal: int
@@ -153,9 +153,9 @@ class ComparedRow(Part):
     """Row of the table that compares runs, with 95 % confidence intervals in the fields that end in `_ci`.
 
     run: Id of the run, or null for the baseline.
-    cases, localised: Numbers of evaluated cases with a label, and with a lesion mask.
-    set: Key that is equal for rows with the same cases, labels and masks.
-    best: Names of the metrics in which no other row is better; empty if the rows differ in `set`.
+    cases, localised: Number of evaluated cases with a label, and number with a lesion mask.
+    set: Key of the evaluated cases, labels and masks. Rows with equal keys are comparable.
+    best: Names of the metrics in which no other row is better; empty unless `set` is the same in all rows.
     """
 
     run: str | None
@@ -198,8 +198,8 @@ class SizeGroup(Part):
 class Sizes(Answer):
     """Dice by lesion size, for the cases with a lesion mask and a heat map.
 
-    points: All such cases, or a random sample if there are too many.
-    of: Number of such cases.
+    points: Dice of these cases, or of a random sample if there are too many.
+    of: Number of these cases before sampling.
     against: Description of the masks that serve as ground truth.
     """
 
@@ -249,7 +249,7 @@ class ResultsOfReaders(_Results):
 class ResultsOfRun(_Results):
     """Results of the run with the id `run`.
 
-    minds: Changes between first and second decisions, by reader.
+    minds: Changes from first to second decisions, by reader.
     blind: Whether the study's readers decide before they see AI results.
     masks: Kind of the lesion masks that serve as ground truth.
     counts: Number of cases with a lesion mask of each kind.
@@ -273,7 +273,7 @@ Results = TypeAliasType("Results", ResultsOfRun | ResultsOfReaders)
 
 
 class PlantedLesions(Part):
-    """Number of held-out normals that a run flags after a synthetic lesion was pasted into each.
+    """Number of held-out normals that a run flags after a synthetic lesion has been pasted into each image.
 
     size: Longer side of the lesion as a fraction of the longer side of the image.
     area: Median fraction of pixels that the lesion changes.
@@ -291,7 +291,7 @@ class PlantedLesions(Part):
 class NewImages(Part):
     """Result of a conformal martingale, which tests whether new normal images still score like the held-out ones.
 
-    capital: Largest value of the martingale; a value of 100 raises an alarm.
+    capital: Largest value that the martingale has reached; 100 raises an alarm.
     since: Day of the alarm, or null.
     caveat: Limitation of the test, or null.
     """
@@ -313,7 +313,7 @@ class ChangedMeasure(Part):
 
 
 class SidesOfChange(Part):
-    """Ids of held-out (`usual`) and new cases with typical values of the measure that differs most."""
+    """Ids of held-out cases (`usual`) and new cases that are typical examples of the measure that differs most."""
 
     usual: list[int]
     new: list[int]
@@ -343,8 +343,8 @@ class Calibrated(Part):
 class Reliability(Answer):
     """Reliability of a run's threshold and scores.
 
-    planted, plain: Results of the job that measures them; empty until the job has ended.
-    enough: Number of normal decisions, and of abnormal ones, that a calibration requires.
+    planted, plain: Sensitivity to synthetic lesions, and changes in new images; empty until their job has ended.
+    enough: Minimum number of normal decisions, and of abnormal decisions, for a calibration.
     """
 
     promise: ConformalThreshold | None
@@ -445,13 +445,13 @@ def sizes(ctx: Studio, who: Sighted, study: str, run: Name, masks: Name = ""):
 
 @router.get("/{study}/believe", response_model=Reliability)
 def believed(ctx: Studio, who: Sighted, study: str, run: Name):
-    """Returns a run's guarantee, missed synthetic lesions, changes in new images, and the calibration of scores."""
+    """Returns the reliability of a run: guarantee, missed synthetic lesions, changes in new images, calibration."""
     store = _scored_by(ctx, study, run)
     return {"ok": True} | believe.reliability(store, study, run)
 
 
 @router.post("/{study}/believe", response_model=JobNumber)
 def plant(ctx: Studio, who: Administrator, study: str, run: Name):
-    """Queues a job that pastes synthetic lesions into held-out normals and counts those that a run misses."""
+    """Queues a job that pastes synthetic lesions into held-out normals and counts how many of them a run misses."""
     store, steps = _scored_by(ctx, study, run), [{"step": "believe", "run": run}]
     return {"ok": True, "job": jobs.once(store, steps, lambda: steps)["id"]}

@@ -39,7 +39,7 @@ class NewDecision(Body):
 
     token: Identifier of the request; a repeated request with the same token stores nothing.
     seconds: Reading time in seconds.
-    shown: Contents of the screen at the time of the decision, for the audit trail.
+    shown: What the screen showed at the time of the decision, for the audit trail.
     list: The worklist's filters and order, which determine the next case.
     """
 
@@ -56,7 +56,7 @@ class NewDecision(Body):
 
 
 class ReviewSettings(Body):
-    """Settings to store: a reader's shortcut keys (`keys`) and display (`show`), a study's labels and blind reading."""
+    """Settings to store. `keys` (shortcuts) and `show` (display) belong to the reader, the others to the study."""
 
     study: Name = ""
     keys: Settings | None = None
@@ -73,7 +73,7 @@ class Threshold(Body):
 
 
 class Spacing(Part):
-    """Distance in millimetres between neighbouring pixel centres, in the patient or on the detector of a projection."""
+    """Pixel spacing in millimetres, measured in the patient or, for projection images, on the detector (`at`)."""
 
     x: float
     y: float
@@ -81,11 +81,11 @@ class Spacing(Part):
 
 
 class FileFacts(Part):
-    """Facts about a case's file.
+    """Facts about a case's file. `text` tells whether burned-in text is likely (null: unknown).
 
     patient: First characters of a keyed hash of the patient's identifier.
     shown_from: Pixel values that are displayed as black and as white.
-    text, odd: Whether burned-in text is likely, and invalid values in the file's header.
+    odd: Invalid values in the file's header.
     """
 
     format: str
@@ -104,7 +104,7 @@ class Remark(Part):
 
 
 class Reading(Part):
-    """Result of a run for a case, with the percentile among held-out normals. `flagged` is 1 or 0."""
+    """Result of a run for a case. `percentile` is relative to held-out normals, `flagged` is 1 or 0."""
 
     run: str
     score: float | None
@@ -137,9 +137,9 @@ class OthersReview(Part):
 class CaseDetail(Part):
     """Case with the fields that its reader may see.
 
-    Before a blind reader has decided, only the fields up to `findings` exist, with the reader's own findings.
-    Blind reading hides `others`, `frames` and `recording`; neutral names hide `about`; a trial hides these and `marks`.
-    `kinds` lists tags that came with the import.
+    Until a blind reader has decided, only the fields up to `findings` are present, with the reader's own findings.
+    Even later, blind reading hides `others`, `frames` and `recording`, and neutral names hide `about`. Trials hide all
+    four fields and `marks`. `kinds` lists tags that came with the import.
     """
 
     id: int
@@ -169,7 +169,7 @@ class CaseDetail(Part):
 
 
 class Frame(Part):
-    """Result of a run for a frame of a recording or a slice of a volume. `flagged` is 1 if it is flagged, else 0."""
+    """Result of a run for a frame of a recording or a slice of a volume. `flagged` is 1 or 0."""
 
     id: int
     frame: int
@@ -206,10 +206,10 @@ class PartOfTrial(Part):
 
 
 class ReviewSetup(Answer):
-    """Data with which the Review tab opens a study.
+    """Data with which the Review tab opens a study. `version` is the version of the studio.
 
-    version: Version of the studio.
-    blind, blinded: Whether the study's readers decide before they see AI results, and whether this reader is blind.
+    blind: Whether the study's readers decide before they see AI results.
+    blinded: Whether this reader now reads the study blind.
     """
 
     study: str
@@ -229,7 +229,7 @@ class ReviewSetup(Answer):
 class WorklistRow(Part):
     """Row of the worklist. The optional fields are missing while the case is hidden from the reader.
 
-    key: Position of the row in the list, as a cursor.
+    key: Cursor that points to this row.
     flagged: 1 for a flagged case, else 0.
     map: Time at which the heat map was computed, or null.
     kinds: Tags that came with the import.
@@ -269,7 +269,7 @@ class Counts(Answer):
 
 
 class Ahead(Part):
-    """Case to fetch in advance. `name` is its neutral name, present if the reader sees neutral names."""
+    """Case to fetch in advance. `name` is a neutral name, which is present only if the reader sees neutral names."""
 
     id: int
     v: str
@@ -302,7 +302,7 @@ class Reverted(Answer):
     """Result of undoing or redoing a decision.
 
     review: Id of the decision that was undone or redone, or 0 for a blind reader.
-    decision: Decision that counts now, or null.
+    decision: Decision that counts after undoing or redoing, or null.
     """
 
     review: int
@@ -377,7 +377,7 @@ def step(
     back: Int = 0,
     unread: Int = 0,
 ):
-    """Returns the case after `case` in the worklist, or before it if `back` is set; by default, the first case."""
+    """Returns the worklist's case after `case` (0: the first) or, with `back`, the case before it (0: the last)."""
     values = {**request.query_params, **({"decision": "unread"} if unread else {})}
     query = worklist.Query.from_values(values)
     with ctx.reading(request, study=study, number=case or None, run=run) as context:
@@ -405,7 +405,7 @@ def case(ctx: Studio, who: Reader, request: Request, case_id: Id, study: Name = 
 
 @router.post("/decide", response_model=Decided)
 def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
-    """Stores a decision and returns the next case, or the same case with AI results if it was decided blind."""
+    """Stores a decision and returns the next case. After a blind decision, returns the same case with AI results."""
     values, query = _list(body)
     with ctx.writing(request, study=values["study"], number=body.case, run=values["run"]) as context:
         if body.adjudication:
@@ -439,7 +439,7 @@ def undo(ctx: Studio, who: Reader, request: Request, body: Travel):
 
 @router.post("/redo", response_model=Reverted | Failed)
 def redo(ctx: Studio, who: Reader, request: Request, body: Travel):
-    """Redoes the decision that the reader undid last."""
+    """Redoes the decision that the reader undid most recently."""
     return _back(ctx, request, body, decisions.redo, "There is nothing to redo.")
 
 
@@ -456,7 +456,7 @@ def _back(ctx: Context, request: Request, body: Travel, act, nothing: str) -> di
 
 @router.post("/settings", response_model=Done)
 def settings(ctx: Studio, who: Reader, request: Request, body: ReviewSettings):
-    """Stores a reader's settings, or an administrator's settings of the study."""
+    """Stores settings of the reader and, for administrators only, settings of a study."""
     store, name = ctx.store(), who
     if body.labels is not None or body.blind is not None:
         ctx.demand(request, "administer")
@@ -474,7 +474,7 @@ def settings(ctx: Studio, who: Reader, request: Request, body: ReviewSettings):
 
 @router.post("/threshold", response_model=Done)
 def threshold(ctx: Studio, who: Reader, request: Request, body: Threshold):
-    """Records a change of the viewer's threshold in the audit trail, when its slider is released."""
+    """Records in the audit trail that the reader has changed the viewer's threshold with the slider."""
     with ctx.writing(request, number=body.case, run=body.run) as context:
         audit.record(
             context.store, context.reader, "threshold", study=context.study, case_id=context.asked_case["id"],

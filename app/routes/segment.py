@@ -25,7 +25,7 @@ Bits = Annotated[str, StringConstraints(max_length=32 << 20)]  # base64 of one b
 class Clicks(Body):
     """Clicks from which to make a mask.
 
-    clicks: Position (x, y) in pixels of the image, and whether the position belongs to the lesion.
+    clicks: For each click, x and y in pixels of the image, and whether this position belongs to the lesion.
     window: Visible part of the image (x0, y0, x1, y1), or null for the whole image.
     start: Mask to correct, as base64 of the format of mask.bits; "" to grow a new region from the clicks.
     """
@@ -44,7 +44,7 @@ class InBox(Body):
 
 
 class AtSpot(Body):
-    """Region of the heat map at `spot` (x, y in pixels). `level` is the heat value of its outline (null: the run's)."""
+    """Region of the heat map at `spot` (x, y in pixels), outlined at the heat value `level` (null: the run's level)."""
 
     run: Name
     spot: tuple[Finite, Finite]
@@ -59,7 +59,7 @@ class NextCases(Body):
 
 
 class BoxesThere(Answer):
-    """Whether masks can be made from boxes. `missing` tells what to install first, or is null."""
+    """Whether masks can be made from boxes. `missing` states what must be installed first, or is null."""
 
     missing: str | None
 
@@ -72,9 +72,9 @@ def _answer(mask: np.ndarray) -> Response:
 
 @router.post("/segment/{case_id}", **binary("application/octet-stream"))
 def found(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Clicks):
-    """Returns the mask for the clicks in the format of mask.bits, without storing it.
+    """Makes a mask from clicks and returns it in the format of mask.bits, without storing it.
 
-    Without clicks, the image is prepared for later clicks and the mask is empty.
+    If there are no clicks, the mask is empty and the image is prepared for later clicks.
     """
     with ctx.reading(request, number=case_id, run=body.run) as context:
         context.demand_open()

@@ -33,12 +33,12 @@ class OpenSession(Part):
 
 
 class Standing(Part):
-    """Blind reading by the current reader.
+    """Restrictions of the current reader because of blind reading.
 
-    blind: Studies that the reader reads blind now.
+    blind: Ids of the studies that the reader now reads blind.
     session: Open reading session, or null.
-    closed: Paths that are refused to the reader now, as regular expressions.
-    why: Reason for the refusal, in words.
+    closed: Regular expressions for the paths that are now closed to the reader.
+    why: Reason why they are closed, or "".
     """
 
     blind: list[str]
@@ -48,14 +48,14 @@ class Standing(Part):
 
 
 class Status(Answer):
-    """Status that the page's bar shows. Blind readers get no `ended`, `runs` or `drafts`, which could reveal results.
+    """Status that the page's bar shows. For blind readers, `ended`, `runs` and `drafts` are empty to reveal no results.
 
     job: Job that is running, or the next one.
     beside: Short job that runs at the same time as `job`, or null.
-    arrived: For each watched study, when a case or score was last added (for blind readers: a case).
+    arrived: For each watched study, time at which a case or score was last added (for blind readers, only a case).
     ended: Time at which a job last ended, or null.
-    runs: For each study, a text that changes whenever its runs or scores change.
-    drafts: For each study, a text that changes whenever the reader's unsaved drawings change.
+    runs: For each study, a string that changes whenever the study's runs or scores change.
+    drafts: For each study, a string that changes whenever the reader's unsaved drawings change.
     """
 
     studies: list[str]
@@ -79,7 +79,7 @@ class Stage(Part):
 
 
 class Plan(Answer):
-    """Jobs of a study by stage, with the time left in seconds. `scored` tells if a run has scored all test cases."""
+    """Jobs of a study by stage. `left` is in seconds. `scored` tells whether a run has scored all test cases."""
 
     stages: list[Stage]
     left: float
@@ -121,7 +121,7 @@ _STATUS: TypeAdapter[Status] = TypeAdapter(Status)
 
 
 async def following(ctx: Studio, who: Reader) -> AsyncIterator[None]:
-    """Counts a reader's event stream until its connection closes. Raises HTTPException (429) if there are too many."""
+    """Counts a reader's event stream until it closes. Raises HTTPException (429) if the reader has too many streams."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(ctx.held(Changes, ctx.store()).counted(who))

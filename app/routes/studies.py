@@ -1,6 +1,6 @@
 """Routes of the Study tab: imports, uploads, adding cases, the overview of a study, sample images.
 
-Only administrators import images or remove studies, because a path may name any file of this machine.
+Only administrators import images or remove studies, because a path can refer to any file on this machine.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Import(Body):
     per_second: Number of frames per second to take from recordings.
     patient_letters: Number of characters at the start of a file name that identify the patient; 0 for none.
     again: Whether to import images that were erased from this home.
-    ask: Whether to ask about such images, and about a layout that needs interpretation, before anything is stored.
+    ask: Whether to ask the user about erased images and an ambiguous layout before storing anything.
     """
 
     folder: Line = ""
@@ -69,7 +69,7 @@ class Add(Body):
 
     drop: Token of the upload.
     again: Whether to add images that were erased from this home.
-    ask: Whether to ask about such images before anything is stored.
+    ask: Whether to ask the user about erased images before storing anything.
     """
 
     path: Line = ""
@@ -110,7 +110,7 @@ class Duplicate(Part):
 
 
 class Straddling(Part):
-    """Names of the images of a patient who has images in both the training and the test split."""
+    """Names of a patient's images in the training and the test split, if the patient has images in both splits."""
 
     train: list[str]
     test: list[str]
@@ -160,7 +160,7 @@ class FailedImport(_Import):
 class ImageGroup(Part):
     """Group of images that an import interprets in the same way.
 
-    meaning: Split and label such as "train normal", or "" if a person has to decide.
+    meaning: Split and label such as "train normal", or "" if the user has to decide.
     samples: Number of sample images that can be shown.
     """
 
@@ -173,7 +173,7 @@ class ImageGroup(Part):
 
 
 class ImportQuestion(Part):
-    """Question that an import asks a person. `erased` is the number of its files that were erased from this home."""
+    """Question that an import asks the user. `erased` is the number of files that were once erased from this home."""
 
     layout: str
     groups: list[ImageGroup]
@@ -181,7 +181,7 @@ class ImportQuestion(Part):
 
 
 class AskedImport(_Import):
-    """Import that waits for a person's answer and has stored nothing yet."""
+    """Import that waits for the user's answer and has stored nothing yet."""
 
     state: Literal["asked"]
     question: ImportQuestion
@@ -267,7 +267,7 @@ class Overview(Answer):
 class Next(Answer):
     """Facts for choosing the next step in a study.
 
-    guess, kept: Guessed and confirmed kind of image.
+    guess, kept: Kind of image as guessed, and as confirmed by an administrator.
     decided: Number of cases with a decision.
     masks: Number of cases with an accepted lesion mask of a reader.
     look: Estimated seconds of a first look (a quick detector on pretrained features).
@@ -284,7 +284,7 @@ class Next(Answer):
 
 
 class Fitting(Answer):
-    """Presets of synthetic lesions that fit the kind of image, for MedMix and for the lesion head."""
+    """Names of the presets of synthetic lesions that suit the kind of image, for MedMix and for the lesion head."""
 
     medmix: str
     head: str
@@ -380,7 +380,7 @@ def start(ctx: Studio, who: Administrator, body: Import):
 def add(ctx: Studio, who: Administrator, study: str, body: Add):
     """Adds test cases without labels to a study: a file, all files below a folder, or an upload.
 
-    The run that Review opens with scores them.
+    The new cases are then scored by the run with which Review opens.
     """
     store, drop = ctx.store(), body.drop or None
     if drop is None:
@@ -430,7 +430,7 @@ def answer(ctx: Studio, who: Administrator, task: str, body: Answered):
 
 @router.get("/import/{task}/sample.png", **binary("image/png"))
 def asked_sample(ctx: Studio, who: Administrator, task: str, group: Id, number: Id):
-    """Returns a thumbnail of one of the first images of a group in an import's question."""
+    """Returns a thumbnail of a sample image in a group of images about which an import asks."""
     path = ctx.held(Imports, ctx.store()).sample(task, group, number)
     return pixels.picture(overview.preview(path, SAMPLE_SIDE))
 
@@ -443,7 +443,7 @@ def progress(ctx: Studio, who: Administrator, task: str):
 
 @router.post("/drop", response_model=Drop)
 def new_drop(ctx: Studio, who: Sighted):
-    """Opens an upload for dropped files. The reader's oldest uploads are deleted if there are too many."""
+    """Opens an upload for dropped files. If the reader has too many uploads, the oldest ones are deleted."""
     store, drop = ctx.store(), dropped.new_drop(ctx.home)
     with store.write():  # so that simultaneous requests cannot exceed the limit
         if not ctx.administers(who):
@@ -497,7 +497,7 @@ def show(ctx: Studio, who: Sighted, study: str):
 
 @router.get("/{study}/next", response_model=Next)
 def what_next(ctx: Studio, who: Sighted, study: str):
-    """Returns the facts that decide a study's next steps, and the likely kind of its images."""
+    """Returns facts for choosing the next step in a study, and the likely kind of its images."""
     store = ctx.store()
     return {
         "ok": True,
@@ -516,14 +516,14 @@ def what_next(ctx: Studio, who: Sighted, study: str):
 
 @router.get("/{study}/kind", response_model=Fitting)
 def fitting(ctx: Studio, who: Sighted, study: str):
-    """Returns the presets of synthetic lesions for the study's kind of image, or for any kind if none is confirmed."""
+    """Returns the presets of synthetic lesions for a study's kind of image, or general presets if none is confirmed."""
     medmix, head = kind.lesions(ctx.store(), study)
     return {"ok": True, "medmix": medmix, "head": head}
 
 
 @router.post("/{study}/kind", response_model=Labels)
 def keep_kind(ctx: Studio, who: Administrator, study: str, body: Kind):
-    """Confirms the kind of image. Labels of findings are set to fit unless the study has its own labels or findings."""
+    """Confirms a study's kind of image, and sets labels of findings for it unless the study has labels or findings."""
     store = ctx.store()
     kind.keep(store, study, body.kind)
     return {"ok": True, "labels": decisions.fit_labels(store, study, body.kind, who)}
@@ -531,13 +531,13 @@ def keep_kind(ctx: Studio, who: Administrator, study: str, body: Kind):
 
 @router.get("/{study}/sample", response_model=Sample)
 def draw(ctx: Studio, who: Sighted, study: str, count: Int = 24, seed: Id = 0, part: str = "all"):
-    """Draws random sample cases, equally from all splits and labels or from one `part` such as "test normal"."""
+    """Returns random sample cases, drawn evenly from all splits and labels or from one `part` such as "test normal"."""
     return {"ok": True, "cases": overview.sample(ctx.store(), study, max(1, min(count, 100)), seed, part)}
 
 
 @router.delete("/{study}", response_model=Done)
 def remove(ctx: Studio, who: Administrator, study: str):
-    """Puts a study into the bin."""
+    """Moves a study to the bin."""
     bin.put_study(ctx.store(), study, who)
     return {"ok": True}
 

@@ -1,4 +1,4 @@
-"""Routes of the guided tour: a page with the studio in a frame and the tour's bar below, which covers nothing."""
+"""Routes of the guided tour: a page that shows the studio in a frame, with the tour's bar below the frame."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class TourAgreement(Part):
     """Agreement of the reader with the detector and with the ground truth.
 
     read: Number of images that the reader has called normal or abnormal.
-    machine, truth: Number of these images on which the run, or the ground truth, agrees with the reader.
-    missed: Number of abnormal images that the reader recognised and the run did not flag.
+    machine, truth: Number of these images on which the run agrees with the reader, and on which the ground truth does.
+    missed: Number of abnormal images that the reader called abnormal but the run did not flag.
     """
 
     read: int

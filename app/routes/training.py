@@ -34,7 +34,7 @@ class DryRunOf(TrainingConfig):
 
 
 class Training(DryRunOf):
-    """Request to start a training run. `detectors` has the options of each detector to fit afterwards, by name."""
+    """Request to start a training run. `detectors` maps names of detectors to fit afterwards to their options."""
 
     detectors: dict[Name, Settings]
     name: Name = ""
@@ -83,7 +83,7 @@ class _Run(NamedRun):
 
 
 class RunRow(_Run):
-    """Run as it is listed. `left` is the estimated seconds until the run is done, or null if no job works on it."""
+    """Run in a list. `left` is the estimated number of seconds until the run is done, or null if no job works on it."""
 
     epochs: int | None
     size: int | None
@@ -136,8 +136,8 @@ class LogLine(Part):
 class RunDetail(Answer):
     """Details of a run.
 
-    left: Estimated seconds until the run is done, or null if no job works on it.
-    series: Metrics since the requested step, or since the start if `reset` is true, mostly of every stride-th step.
+    left: Estimated number of seconds until the run is done, or null if no job works on it.
+    series: Metrics after the requested step, or of all steps if `reset` is true; mostly of every `stride`-th step only.
     last: Last step with stored metrics, or -1.
     """
 
@@ -182,7 +182,7 @@ class Title(Part):
 
 
 class DetectorForm(Part):
-    """Form of a detector. `lesions` has settings by kind of lesion, if the detector learns from synthetic lesions."""
+    """Form of a detector. If it learns from synthetic lesions, `lesions` has preset settings by kind of lesion."""
 
     title: str
     form: list[Group]
@@ -194,7 +194,7 @@ class TrainingForms(Answer):
     """Forms of a pre-training run and of each detector.
 
     notes: Remark on each preset, shown before the preset is chosen.
-    archs: Backbone of each file of weights that was added to the home, if it is known.
+    archs: Backbone by name of the weights file, for files that were added with the name of a backbone.
     """
 
     objectives: dict[str, Title]
@@ -213,7 +213,7 @@ class TrainingForms(Answer):
 
 
 class DryRun(Answer):
-    """Measurements of a dry run. `memory` and `free` are in bytes. Most fields are missing if memory was too small."""
+    """Measurements of a dry run. `memory` and `free` are in bytes. Most fields are missing if memory ran out."""
 
     fits: bool
     message: str
@@ -250,7 +250,7 @@ class Freed(Answer):
 
 
 class RunAction(Answer):
-    """Result of an action: the job's `status` after pause, resume or cancel; the `bytes` put into the bin by delete."""
+    """Result of an action: the job's `status` (pause, resume, cancel) or the `bytes` moved to the bin (delete)."""
 
     status: NotRequired[JobStatus]
     bytes: NotRequired[int]
@@ -273,7 +273,7 @@ def check(ctx: Studio, who: Sighted, body: TrainingConfig):
 def dry(ctx: Studio, who: Sighted, body: DryRunOf):
     """Times the first steps of a training run and measures their memory.
 
-    At most two dry runs, of different readers, run at once; other requests wait in their order of arrival.
+    At most two dry runs, requested by different readers, run at once. Other requests wait in order of arrival.
     """
     ready = training.checked(body.config, ctx.store(), ctx.files_of(who)).to_dict()
     return {"ok": True, **dryrun.dry_run(ctx.store().home.path, body.study, ready)}
@@ -281,7 +281,7 @@ def dry(ctx: Studio, who: Sighted, body: DryRunOf):
 
 @router.post("/start", response_model=Started)
 def start(ctx: Studio, who: Sighted, body: Training):
-    """Queues a training run, and the detectors to fit when it ends."""
+    """Queues a training run, followed by fits of the requested detectors."""
     files = ctx.files_of(who)
     with ctx.making(who, "run", 1 + len(body.detectors)) as record_owner:
         started = training.start(ctx.store(), body.study, body.config, body.name, body.detectors, files=files)
@@ -297,7 +297,7 @@ def list_runs(ctx: Studio, who: Sighted, study: Name, archived: bool = False):
 
 @router.get("/run/{run_id}", response_model=RunDetail)
 def show(ctx: Studio, who: Sighted, run_id: str, after: Int = -1, stride: Id = 0):
-    """Returns the details of a run and its metrics since step `after`. `stride` is the value in the previous answer."""
+    """Returns the details of a run and its metrics after step `after`. `stride` comes from the previous answer."""
     return {"ok": True, **live.detail(ctx.store(), ctx.held(live.Alarms, ctx.store()), run_id, after, stride)}
 
 
@@ -335,7 +335,7 @@ def repeat(ctx: Studio, who: Sighted, run_id: str):
 
 @router.post("/run/{run_id}/{action}", response_model=RunAction)
 def act(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str, action: str, body: Action):
-    """Pauses, resumes, cancels, renames, annotates, archives, restores or deletes a run."""
+    """Pauses, resumes, cancels, renames, archives, restores or deletes a run, or changes its note."""
     if action == "delete":  # this also deletes the fits on its encoder, which other readers may own
         for fit in runs.list_runs(ctx.store(), runs.get_run(ctx.store(), run_id)["study"], kind="fit"):
             if fit["parent"] == run_id:

@@ -23,7 +23,7 @@ KINDS = {"html": "text/html; charset=utf-8", "pdf": "application/pdf", "zip": "a
 
 
 class ReaderList(Part):
-    """Reader's progress in a trial of several lists (parts). `opens` is the time from which the next list is open."""
+    """Reader's progress in a trial that has several lists (parts). `opens` is when the next list becomes available."""
 
     trial: int
     study: str
@@ -85,11 +85,11 @@ class Trial(Part):
 
 
 class Trials(Answer):
-    """Trials of a study, and the choices for a new plan.
+    """Trials of a study, and the choices for a new plan. `readers` lists the accounts with the role "reader".
 
-    form, usual: Form of a plan, and its default values.
-    readers: Names of the accounts with the role "reader".
-    panel: Names of all accounts, and of everyone who has reviewed the study.
+    form: Form fields of a plan.
+    usual: Default values of a plan.
+    panel: Names of all accounts, and of all other people who have reviewed cases of the study.
     """
 
     trials: list[Trial]
@@ -101,7 +101,7 @@ class Trials(Answer):
 
 
 class NewTrial(Body):
-    """Plan to store, for a new trial or in place of the plan of `trial`."""
+    """Plan to store: for a new trial if `trial` is null, else in place of that trial's plan."""
 
     plan: Settings
     trial: Id | None = None
@@ -114,7 +114,7 @@ class PlannedTrial(Answer):
 
 @router.get("/lists", response_model=ReaderLists)
 def lists(ctx: Studio, who: Reader):
-    """Lists the running trials of the reader, with the state of the next list in each."""
+    """Lists the running trials of the reader, with the state of the reader's next list in each trial."""
     return {"ok": True, "lists": plan.lists_of(ctx.store(), who)}
 
 
@@ -171,7 +171,7 @@ def start(ctx: Studio, who: Administrator, trial: Id):
 
 @router.post("/{trial}/close", response_model=Done)
 def close(ctx: Studio, who: Administrator, trial: Id):
-    """Ends a trial, so that its report can be made."""
+    """Closes a trial, so that its report can be made."""
     plan.close(ctx.store(), trial, who)
     return {"ok": True}
 

@@ -1,8 +1,8 @@
-"""Configurations: frozen dataclasses that are stored with each run and survive a round trip through JSON.
+"""Configurations: frozen dataclasses that are stored with each run, as JSON, and can be restored from it.
 
-An option is declared once, as a field with a type, a default, and the bounds, unit, choices and description that
-`option` takes. Checks, error messages, forms and command-line flags are generated from this declaration. Only the
-standard library is imported here, so that `--help` needs no torch.
+Each option is declared once, as a field with a type and a default; `option` adds bounds, unit, choices and description.
+Checks, error messages, forms and command-line flags are generated from this declaration. Only the standard library is
+imported here, so that `--help` needs no torch.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ MOST_CHANNELS = 4096
 
 
 class BadConfig(ValueError):
-    """Raised if an option is unknown or its value is invalid; the message names the option and the allowed values."""
+    """Raised if an option is unknown or its value is invalid. The message names the option and the allowed values."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """Declaration of an option, created by `option`; `options` lists the declarations of a configuration.
+    """Declaration of an option. It is created by `option`; `options` returns all declarations of a configuration.
 
     Attributes:
         sentence: What the option does, for users who have not read the code.
-        unit: Unit of the number, such as "pixels".
+        unit: Unit of the value, such as "pixels".
         low, high, above, below: Bounds of the value, or of each value of a tuple; `low` and `high` are inclusive.
-        ascending: Whether the values of a tuple must not decrease, because they are a range.
-        choices: All allowed values.
+        ascending: Whether the value is a range, a tuple whose numbers must not decrease.
+        choices: All allowed values, if there are only a few.
         several: Whether choices can be combined with "+".
         aliases: Combinations of choices by name.
-        offered: Function that returns the values offered by a form, if other values are allowed as well.
-        label: Label for users, or "" for the field's name.
+        offered: Function that returns the values suggested in the form, if other values are also allowed.
+        label: Label shown to users. Defaults to the name of the field.
         group: Heading in the form and on the reference page.
-        slider: Range (lowest, highest) of the form's slider if the bounds are wider or absent.
-        step, log: Step of the slider, and whether the slider is logarithmic.
-        parts, names: Names of a tuple's values, and names of the choices for users.
+        slider: Range (lowest, highest) of the slider in the form, if it is not given by the bounds.
+        step, log: Step of the slider, and whether its scale is logarithmic.
+        parts, names: Display names of the values of a tuple, and display names of the choices.
         control: "study" to choose a study, "hidden" for no control, or "" for a control that depends on the type.
     """
 
@@ -72,11 +72,11 @@ class Option:
     control: str = ""
 
     def chosen(self, value: str) -> list[str]:
-        """Returns the choices that a value such as "a+b" or an alias stands for."""
+        """Returns the choices selected by `value`: one choice, several such as "a+b", or an alias."""
         return list(self.aliases[value]) if value in self.aliases else value.split("+")
 
     def fault(self, value: Any) -> str:
-        """Returns what is wrong with `value`, to follow the option's name, or "" if the value is allowed or None."""
+        """Returns "" if `value` is None or allowed; otherwise the error message, which follows the option's name."""
         if value is None:
             return ""
         if self.choices:
@@ -107,7 +107,7 @@ class Option:
 
     @property
     def bounds(self) -> str:
-        """The bounds in words, such as "within 1..7", "at least 16" or "above 0", or "" without bounds."""
+        """The bounds as text, such as "within 1..7", "at least 16" or "above 0", or "" if there are none."""
         if self.low is not None and isinstance(self.high, tuple):
             pairs = zip(self.parts or ("",) * len(self.high), self.high, strict=True)
             return "within " + ", ".join(f"{name} {self.low:g}..{high:g}".strip() for name, high in pairs)
@@ -126,9 +126,9 @@ class Option:
 def option(default: Any, sentence: str = "", **declared: Any) -> Any:
     """Declares an option as a dataclass field: `lr: float = option(0.01, "Learning rate.", above=0, log=True)`.
 
-    `default` is the default value or a function without arguments that creates it; `declared` contains further
-    attributes of `Option`. A `group` also applies to the following options. A subclass that only changes the default of
-    a field (`lr: float = 0.1`) inherits the declaration.
+    `default` is the default value, or a function without arguments that returns it; `declared` holds further attributes
+    of `Option`. A `group` also applies to the options that follow. A subclass that only changes the default of a field
+    (`lr: float = 0.1`) inherits the declaration.
     """
     metadata = {DECLARED: Option(sentence=sentence, **declared)}
     if callable(default):
@@ -137,15 +137,15 @@ def option(default: Any, sentence: str = "", **declared: Any) -> Any:
 
 
 def cached_by_class(function: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Caches a function whose argument is a class; type checkers reject `functools.cache` for such functions."""
+    """Caches a function whose argument is a class, for which type checkers reject `functools.cache`."""
     return functools.cache(function)
 
 
 @cached_by_class
 def options(cls: Any) -> dict[str, Option]:
-    """Returns the declarations of a configuration class by option name, in the order of its fields, with their groups.
+    """Returns the declarations in a configuration class, by name and in the order of the fields, with groups filled in.
 
-    Fields without a declaration have an empty declaration.
+    A field that was not declared with `option` gets an empty declaration.
     """
     listed: dict[str, Option] = {}
     group = ""
@@ -201,7 +201,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Base class of configurations. Its `__post_init__`, which overrides must call, raises BadConfig if invalid."""
+    """Base class of configurations. `__post_init__`, which overrides must call, raises BadConfig for invalid values."""
 
     def __post_init__(self) -> None:
         for name, declared in options(type(self)).items():
@@ -228,7 +228,7 @@ class Config:
         return cls(**{k: _read(kinds[k], v, f"{cls.__name__}.{k}") for k, v in values.items()})
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with changes; `medmix__size` or "medmix.size" changes an option of a nested configuration.
+        """Returns a copy with changes. `medmix__size` or "medmix.size" changes the option `size` of the field `medmix`.
 
         Raises BadConfig if an option is unknown or a value is invalid.
         """

@@ -1,7 +1,7 @@
-"""Files and folders that are always complete or absent: written in a private folder, flushed, then renamed.
+"""Writes files and folders so that they are complete or absent: in a private folder, flushed, then renamed.
 
 Each writer has a private folder, and each target has at most one writer at a time, across threads and processes. A
-memory-mapped file is never changed or truncated; a new file with the same name replaces the old one.
+memory-mapped file is never changed or truncated, because new content is a new file that replaces the old one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Busy(Exception):
 
 @contextlib.contextmanager
 def locked(path: Path | str, wait: bool = True) -> Iterator[Path]:
-    """Locks `path` against other threads and processes during the block, and yields a private folder next to `path`.
+    """Context manager: locks `path` against other threads and processes; yields a private folder next to `path`.
 
     At first the folder contains only the lock file. Raises Busy if the lock is taken and `wait` is False.
     """
@@ -43,9 +43,9 @@ def locked(path: Path | str, wait: bool = True) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
-    """Yields a path for writing a file or folder, which replaces `path` in one step when the block ends.
+    """Context manager: yields a path for writing a file or folder that replaces `path` when the block ends.
 
-    The yielded path has the same name as `path`. Other files that the block writes next to the yielded path are moved
+    The yielded path has the same name as `path`. If the block writes other files into the same folder, they are moved
     next to `path`. If the block fails or writes nothing, nothing changes.
     """
     with locked(path) as work, _whole(Path(path), work) as draft:
@@ -53,10 +53,10 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 
 def built(path: Path, read: Callable[[], T | None], make: Callable[[Path], object]) -> T:
-    """Returns `read()`. If this is None or raises FileNotFoundError, `make(draft_path)` first creates `path`.
+    """Returns `read()`. If the result is None or FileNotFoundError is raised, `make(draft_path)` first creates `path`.
 
     If several threads or processes call this function at the same time, one creates `path` and the others wait. Raises
-    FileNotFoundError if the new file cannot be read.
+    FileNotFoundError if `read` finds nothing even then.
     """
     value = _if_there(read)
     if value is None:
@@ -137,7 +137,7 @@ def _alone(work: Path, wait: bool = True) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> list[str]:
-    """Removes unfinished files of killed writers in a folder and its subfolders; returns the names of these files."""
+    """Removes unfinished files that killed processes left in a folder and its subfolders; returns their names."""
     removed = []
     for work in [Path(root, name) for root, names, _ in os.walk(folder) for name in names if name.startswith(MAKING)]:
         leftovers = [inside.name for folder_left in work.glob("*/") for inside in folder_left.iterdir()]
@@ -147,7 +147,7 @@ def sweep(folder: Path) -> list[str]:
 
 
 def mapped(path: Path | str) -> np.ndarray:
-    """Memory-maps a .npy file, read-only. Opens the file once; `np.load` opens it twice and may mix two versions."""
+    """Memory-maps a .npy file, read-only. Unlike `np.load`, it opens the file once and cannot mix two versions."""
     from numpy import memmap
     from numpy.lib import format
 
@@ -158,7 +158,7 @@ def mapped(path: Path | str) -> np.ndarray:
 
 
 def copy(source: Path | str, target: Path | str) -> None:
-    """Copies a file with its times and permissions; the copy is either complete or absent."""
+    """Copies a file with its timestamps and permissions; the copy is either complete or absent."""
     with replacing(target) as draft:
         shutil.copy2(source, draft)
 
@@ -175,7 +175,7 @@ def write_json(path: Path | str, value: object) -> None:
 
 
 def write_tensors(path: Path | str, tensors: dict[str, torch.Tensor]) -> None:
-    """Writes tensors from any device and in any memory format to a safetensors file, as contiguous copies."""
+    """Writes tensors on any device and in any memory format to a safetensors file, as contiguous copies."""
     from safetensors.torch import save as safetensors_bytes
 
     stored = {name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()}

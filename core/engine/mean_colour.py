@@ -1,4 +1,4 @@
-"""The simplest detector: the distance of an image's mean colour from the mean colours of normal images."""
+"""The simplest detector: the distance of an image's mean colour from its distribution over normal images."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing_extensions import Self
 
 
 class MeanColour:
-    """Normal distribution of mean colours with mean `(3,)` and precision matrix `(3, 3)`, for values from 0 to 255."""
+    """Gaussian distribution of images' mean colours (0 to 255), with mean `(3,)` and precision matrix `(3, 3)`."""
 
     def __init__(self, mean: np.ndarray, precision: np.ndarray) -> None:
         self.mean, self.precision = np.asarray(mean, np.float64), np.asarray(precision, np.float64)
 
     @classmethod
     def fit(cls, images: np.ndarray, roi: np.ndarray | None = None) -> Self:
-        """Fits the distribution to normal images uint8 `(N, S, S, 3)`, using only pixels inside the regions if given.
+        """Fits the distribution to normal images uint8 `(N, S, S, 3)`, or to their pixels inside regions of interest.
 
-        Regions of interest are uint8 `(N, S, S)`, nonzero inside. Raises ValueError for fewer than two images.
+        Regions are uint8 `(N, S, S)`, nonzero inside, or ignored if empty. Raises ValueError for fewer than 2 images.
         """
         if len(images) < 2:
             raise ValueError("mean colours need at least two normal images")
@@ -28,7 +28,7 @@ class MeanColour:
         return cls(means.mean(0), np.linalg.inv(spread))
 
     def distances(self, images: np.ndarray, roi: np.ndarray | None = None) -> np.ndarray:
-        """Computes the Mahalanobis distance `(N,)` of each image's mean colour; the inputs are as for `fit`."""
+        """Computes the Mahalanobis distance `(N,)` of each image's mean colour; see `fit` for the arguments."""
         offset = _means(images, roi) - self.mean
         return np.asarray(np.sqrt(np.einsum("ni,ij,nj->n", offset, self.precision, offset)))
 

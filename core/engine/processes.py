@@ -1,8 +1,8 @@
-"""The group of processes that `torchrun` starts for one pre-training run; the first process decides for all of them.
+"""The processes that `torchrun` starts for one pre-training run; the first process makes all decisions.
 
-Without torchrun there is one process, and every function returns its input. All processes of a group call the same
-functions in the same order. If a process dies, its connections close, and the next exchange fails in all others; if a
-process hangs, the exchange fails after TIMEOUT.
+Without torchrun there is only one process, and nothing is exchanged. All processes of a group must call the same
+functions in the same order. If a process dies, the next exchange fails in all others. If a process hangs, the exchange
+fails after TIMEOUT.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def wanted() -> int:
 
 
 def join(device: torch.device | str = "cpu") -> None:
-    """Joins the group that torchrun started; does nothing without torchrun or if this process has already joined."""
+    """Joins the group that torchrun started. Does nothing without torchrun or if this process has already joined."""
     if wanted() > 1 and world() == 1:
         dist.init_process_group("cpu:gloo,cuda:nccl" if place(device).type == "cuda" else "gloo", timeout=TIMEOUT)
 
 
 def place(device: torch.device | str) -> torch.device:
-    """Returns this process's device: with CUDA and several processes, its own GPU, made the current device."""
+    """Returns this process's device. With several processes on CUDA, this is a separate GPU, made the current one."""
     device = torch.device(device)
     if device.type == "cuda" and wanted() > 1:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
@@ -40,7 +40,7 @@ def place(device: torch.device | str) -> torch.device:
 
 
 def leave() -> None:
-    """Leaves the group of processes; does nothing for a single process."""
+    """Leaves the group of processes. Does nothing if there is only one process."""
     if world() > 1:
         dist.destroy_process_group()
 
@@ -61,7 +61,7 @@ def is_first() -> bool:
 
 
 def from_first(value: Any = None) -> Any:
-    """Returns the first process's `value` in every process; all other processes wait for the first one."""
+    """Returns, in every process, the `value` passed by the first process, for which all others wait."""
     if world() == 1:
         return value
     values = [value if is_first() else None]
@@ -70,7 +70,7 @@ def from_first(value: Any = None) -> Any:
 
 
 def first_before_others(work: Callable[[], Result]) -> Result:
-    """Returns the result of `work()`. The first process runs it first, so that the others find the files it writes."""
+    """Returns the result of `work()`. The first process calls it first, so that the others find the files it wrote."""
     if not is_first():
         from_first()
     result = work()
@@ -80,7 +80,7 @@ def first_before_others(work: Callable[[], Result]) -> Result:
 
 
 def agreed(question: Callable[[], bool] | None) -> Callable[[], bool] | None:
-    """Wraps `question` so that only the first process calls it and all processes get the same answer."""
+    """Wraps `question` so that only the first process calls it and all processes get its answer."""
     if world() == 1:
         return question
     return lambda: bool(from_first(question is not None and question() if is_first() else None))

@@ -1,4 +1,4 @@
-"""Types with which long-running work (training, fitting, scoring) reports progress and is asked to stop."""
+"""Types for long-running work (training, fitting, scoring), which reports progress and can be stopped."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Stop = Callable[[], bool]  # returns True if the work should stop
 
 
 def part_of(report: Report | None, done: int, steps: int) -> Report | None:
-    """Returns a `Report` for a stage that starts at step `done` of `steps`, or None if `report` is None."""
+    """Wraps `report` for a stage that starts after `done` of `steps` steps. Returns None if `report` is None."""
     if report is None:
         return None
     return lambda values: report({**values, "step": done + values["step"], "steps": steps})
 
 
 class Stopped(Exception):
-    """Raised when long-running work stops on request; a training run with a folder has then saved a checkpoint."""
+    """Raised when long-running work stops on request. A training run with a folder has saved a checkpoint by then."""

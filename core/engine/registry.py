@@ -1,4 +1,4 @@
-"""Registries of interchangeable components: one file with one decorator adds a component.
+"""Registries of interchangeable components. To add a component, add a file with a decorated class.
 
     @DETECTORS.register("padim", title="PaDiM")
     class PaDiM(Detector): ...
@@ -19,15 +19,15 @@ Member = TypeVar("Member")
 
 
 class UnknownName(ValueError):
-    """Raised if no component has the requested name; the message lists the registered names."""
+    """Raised if no component has the requested name. The message lists the registered names."""
 
 
 @dataclass
 class Registry:
-    """Family of interchangeable components by name. The first look-up imports all files of `package`.
+    """Family of interchangeable components, by name. The first look-up imports all modules of `package`.
 
-    A component with several files is a folder that contains a file of the same name, such as igd/igd.py. A folder
-    without such a file has one component per file, such as comparators/panda.py.
+    A folder that contains a file of the same name, such as igd/igd.py, is one component with several files. Any other
+    folder has one component per file, such as comparators/panda.py.
     """
 
     family: str
@@ -41,8 +41,8 @@ class Registry:
         """Returns a decorator that registers a component with `facts`: texts for users (`title`, `section`) and flags.
 
         The flag `listed=False` excludes the component from `names()`, because it needs more inputs than others.
-        `compares=True` means that the component can find the normal patch most similar to the most abnormal patch.
-        `own_network=True` means that it trains its own networks from random weights and does not use the encoder.
+        `compares=True` means that the component can show which normal patch the most abnormal patch is most similar to.
+        `own_network=True` means that the component trains networks from random weights instead of using the encoder.
         """
 
         def add(member: Member) -> Member:
@@ -78,11 +78,11 @@ class Registry:
         return self._members[name]
 
     def title(self, name: str) -> str:
-        """Returns the title of a component, or `name` if the component has no title or is unknown."""
+        """Returns the title of the component `name`, or `name` if it is unknown or has no title."""
         return self.fact(name, "title", name)
 
     def fact(self, name: str, key: str, otherwise: Any = None) -> Any:
-        """Returns the fact `key` with which a component was registered, or `otherwise` if there is none."""
+        """Returns the fact `key` that was registered with a component, or `otherwise` if there is none."""
         self._load()
         return self._about.get(name, {}).get(key, otherwise)
 

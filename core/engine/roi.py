@@ -30,7 +30,7 @@ def find_roi(image: np.ndarray) -> np.ndarray:
     The image must be uint8 `(H, W, 3)` or `(H, W)`; other arrays raise ValueError. The region is never empty: if
     nothing is detected, it is the entire image.
     """
-    if image.dtype != np.uint8 or image.ndim not in (2, 3):
+    if image.dtype != np.uint8 or not image.size or image.shape[2:] not in ((), (3,)) or image.ndim < 2:
         raise ValueError(f"find_roi needs a uint8 image (H, W, 3) or (H, W), not {image.dtype} {image.shape}")
     height, width = image.shape[:2]
     scale = WORKING_SIDE / min(height, width)
@@ -53,7 +53,7 @@ def field_of_view(bright: np.ndarray) -> np.ndarray:
     """Returns the field of view, uint8 `(h, w)`, 1 inside: the convex hull of all pixels except the black border.
 
     `bright`, uint8 `(h, w)`, is the maximum over the channels. All common fields of view (octagon, circle, rectangle)
-    are convex, so the hull includes a dark lumen at the border. An opening first removes text and icons on the border.
+    are convex, so the hull includes a dark lumen at the border. A morphological opening first removes text and icons.
     """
     lit = (cv2.medianBlur(bright, 3) > BLACK).astype(np.uint8)
     if lit.all():
@@ -128,8 +128,8 @@ def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
 def find_text(image: np.ndarray) -> np.ndarray:
     """Returns a mask of burned-in text in an image uint8 `(h, w, 3)`: bool `(h, w)`, True in a box around each line.
 
-    Letters are thin, equally bright, on one baseline and a smooth background; one to three letters must also be white.
-    Specular highlights and speckle are bright but crowded, and a bright rim is long but lacks the strokes of letters.
+    Letters are thin and equally bright, on one baseline and a smooth background; up to three letters must also be
+    white. Highlights and speckle are too crowded to be letters, and bright rims lack their strokes.
     """
     red, green, blue = cv2.split(image)
     white = cv2.min(cv2.min(red, green), blue)

@@ -1,4 +1,4 @@
-"""Array-like images, maps or masks that may be on disk and in several files, and are read row by row on demand."""
+"""Array-like images, maps or masks, on disk or in several files, whose rows are read on demand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AT_ONCE = 2**25  # bytes of non-adjacent rows that are copied into memory; more 
 
 
 class Rows(Protocol):
-    """An array, or an object whose rows are read with a slice or an array of indices."""
+    """An array, or an object whose rows can be read with a slice or an array of indices."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -42,7 +42,7 @@ class _Read:
 
 
 class Some(_Read):
-    """The rows of `rows` at the indices `index` `(n,)`, read on demand."""
+    """Selection of rows, given by the indices `index` `(n,)`, which are read on demand."""
 
     def __init__(self, rows: Rows, index: np.ndarray) -> None:
         self._rows, self._index = rows, index
@@ -56,7 +56,7 @@ class Some(_Read):
 class Joined(_Read):
     """Concatenation of arrays `(n_i, ...)` of one type, read with an index, a slice or an array of indices.
 
-    Several rows are read as a copy, a single row as a view.
+    Reading several rows returns a copy; reading a single row returns a view.
     """
 
     def __init__(self, parts: Sequence[np.ndarray]) -> None:
@@ -76,7 +76,7 @@ class Joined(_Read):
         return out
 
     def within(self, start: int, stop: int) -> np.ndarray | None:
-        """Returns the rows `start` to `stop` as a view if they are all in one array, otherwise None."""
+        """Returns the rows from `start` up to but excluding `stop` as a view, or None if they are in several arrays."""
         number = int(np.searchsorted(self.ends, start, side="right"))
         first = self._start(number)
         return self.parts[number][start - first : stop - first] if stop <= self.ends[number] else None
@@ -86,7 +86,7 @@ class Joined(_Read):
 
 
 class Resized(_Read):
-    """Images `(N, S, S, 3)` or regions `(N, S, S)`, uint8, that are shrunk when read; see `resized`."""
+    """Images `(N, S, S, 3)` or regions `(N, S, S)`, uint8, that are shrunk when they are read; see `resized`."""
 
     def __init__(self, rows: Rows, side: int) -> None:
         self._rows, self._side = rows, side
@@ -105,18 +105,18 @@ class Resized(_Read):
 
 
 def resized(rows: np.ndarray, side: int) -> np.ndarray:
-    """Shrinks uint8 images `(N, S, S, 3)` or regions `(N, S, S)` to side length `side`; smaller ones are unchanged.
+    """Shrinks uint8 images `(N, S, S, 3)` or regions `(N, S, S)` to side length `side`, unless they are smaller.
 
-    Each new pixel is the mean of the pixels that it covers. Rows are shrunk when the result is indexed.
+    Each new pixel is the mean of the pixels that it covers. Rows are shrunk lazily, when the result is indexed.
     """
     return rows if rows.shape[1] <= side else cast(np.ndarray, Resized(rows, side))
 
 
 def rows_of(array: Rows, index: np.ndarray) -> np.ndarray:
-    """Returns `array[index]` for an array of integers `(n,)`, without a large copy in memory.
+    """Returns `array[index]` for an array of integers `(n,)` without a large copy in memory.
 
-    Adjacent rows of one file are returned as a view. Other rows are copied if they take at most AT_ONCE bytes; larger
-    selections are returned as `Some`, which reads rows on demand.
+    Consecutive rows of one file are returned as a view. Other rows are copied if they take at most AT_ONCE bytes, and
+    otherwise returned as `Some`, which reads them on demand.
     """
     if len(index) and index[-1] - index[0] + 1 == len(index) and (np.diff(index) == 1).all():
         first, stop = int(index[0]), int(index[-1]) + 1

@@ -1,4 +1,4 @@
-"""Choice of the device, transfers to the device, its memory and bf16; conversion of images to tensors and back."""
+"""Functions for devices (choice, transfer, memory, bf16) and for converting images to tensors and back."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def pick_device(name: str = "auto") -> torch.device:
 def autocast(device: torch.device, enabled: bool = True) -> contextlib.AbstractContextManager[Any]:
     """Returns a bf16 autocast context if bf16 is native on the device and `enabled` is True, otherwise a null context.
 
-    Losses are computed outside the context, in float32. CUDA devices with bf16 are faster, and so are processors with
-    AVX512-BF16 or AMX (ResNet-18 at 96 px on two cores: 1.4 times the images per second; `bench autocast`). Older
-    processors emulate bf16 and are slower.
+    Losses are computed outside the context, in float32. In bf16, CUDA devices are faster if they support it, and so are
+    processors with AVX512-BF16 or AMX (ResNet-18 at 96 px on two cores: 1.4 times the images per second; `bench
+    autocast`). Older processors emulate bf16, which is slower.
     """
     if enabled and gains_by_bf16(device):
         return torch.autocast(device.type, torch.bfloat16)
@@ -47,9 +47,9 @@ def autocast(device: torch.device, enabled: bool = True) -> contextlib.AbstractC
 
 
 def gains_by_bf16(device: torch.device, network: torch.nn.Module | None = None) -> bool:
-    """Returns whether bf16 is native on `device` and, if a `network` is given, expected to make this network faster.
+    """Returns whether `device` supports bf16 natively and, if a `network` is given, whether bf16 should make it faster.
 
-    A network with grouped convolutions is slower on a CPU: EfficientNet-lite0 takes 14 times as long on two cores.
+    On a CPU, bf16 slows networks with grouped convolutions: EfficientNet-lite0 takes 14 times as long on two cores.
     """
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
@@ -62,8 +62,8 @@ def gains_by_bf16(device: torch.device, network: torch.nn.Module | None = None) 
 def products(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Computes a b^T + bias `(N, M)` for float32 matrices a `(N, D)` and b `(M, D)` and a bias `(M,)`.
 
-    On a CPU, the product is computed as a convolution, for which torch calls oneDNN. For a plain product torch calls
-    MKL, which takes twice as long on AMD processors (N 256, D 154, M 4000; two threads).
+    On a CPU, the product is computed as a convolution, for which torch calls oneDNN. For an ordinary product, torch
+    calls MKL, which takes twice as long on AMD processors (N = 256, D = 154, M = 4000; two threads).
     """
     if a.is_cuda or not torch.backends.mkldnn.is_available() or torch.compiler.is_exporting() or not len(a):
         return torch.addmm(bias[None], a, b.T)
@@ -93,7 +93,7 @@ def on_device(arrays: Sequence[np.ndarray | torch.Tensor], device: torch.device)
 
 
 def constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Returns `values` as a tensor on `device`, which must not be modified, because tensors on a GPU are cached."""
+    """Returns `values` as a tensor on `device`. The tensor must not be modified, because it may be cached."""
     return torch.tensor(values, dtype=dtype) if device.type == "cpu" else _copied(values, device, dtype)
 
 
@@ -104,12 +104,12 @@ def _copied(values: tuple[float, ...], device: torch.device, dtype: torch.dtype)
 
 
 def generator_on(device: torch.device, draws: torch.Generator) -> torch.Generator:
-    """Returns a random generator on `device`, seeded with the next random number of the CPU generator `draws`."""
+    """Returns a random generator on `device`, seeded with the next number from the CPU generator `draws`."""
     return torch.Generator(device).manual_seed(int(torch.randint(2**62, (1,), generator=draws)))
 
 
 def normal(shape: Sequence[int], draws: torch.Generator, device: torch.device) -> torch.Tensor:
-    """Returns standard normal random numbers on `device`; for the same seed, GPU and CPU numbers differ."""
+    """Returns standard normal random numbers on `device`. With the same seed, GPU and CPU give different numbers."""
     if device.type == "cpu":
         return torch.randn(*shape, generator=draws)
     return torch.randn(*shape, generator=generator_on(device, draws), device=device)
@@ -127,7 +127,7 @@ TAKES = "images are uint8 or floats from 0 to 1, (3, H, W), (H, W, 3), or a batc
 
 
 def channels_first(images: Any) -> tuple[torch.Tensor, bool]:
-    """Checks images from a caller; returns them as a tensor `([B,] C, H, W)`, and whether the channels were last.
+    """Checks images passed by a user; returns a tensor `([B,] C, H, W)` and whether the channels were last.
 
     Raises ValueError if the type, shape or range of the images is invalid.
     """
@@ -160,18 +160,18 @@ def channels_first(images: Any) -> tuple[torch.Tensor, bool]:
 
 
 def demand_room(inside: torch.Tensor) -> None:
-    """Raises ValueError if a region of interest `(B, H, W)` is empty, so that no lesion can be placed in the image."""
+    """Raises ValueError if a region of interest in `(B, H, W)` is empty, which leaves no room for a lesion."""
     if not bool(inside.flatten(1).any(1).all()):
         raise ValueError("roi is 0 all over an image: set it to 1 where a lesion may be placed")
 
 
 def in_unit(pixels: torch.Tensor) -> torch.Tensor:
-    """Converts uint8 or float images that `channels_first` has checked to float32 in [0, 1]."""
+    """Converts images checked by `channels_first`, uint8 or floats, to float32 in [0, 1]."""
     return pixels.float().div(255) if pixels.dtype == torch.uint8 else pixels.float().clamp(0, 1)
 
 
 def to_pixels(x: torch.Tensor) -> np.ndarray:
-    """Clamps floats `(B, 3, H, W)` to [0, 1] and converts them to uint8 `(B, H, W, 3)`, the inverse of `to_batch`."""
+    """Clamps floats `(B, 3, H, W)` to [0, 1] and converts them to uint8 `(B, H, W, 3)`; the inverse of `to_batch`."""
     return x.clamp(0, 1).mul_(255).round_().to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()
 
 
@@ -183,11 +183,11 @@ PAD = 256 << 20  # bytes that glibc requests in addition
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """Makes glibc keep freed memory for this process. Returns False, without any effect, with other C libraries.
+    """Makes glibc keep freed memory for this process. With other C libraries, does nothing and returns False.
 
-    A step on a CPU allocates and frees tensors of tens of MB. By default, glibc returns their memory to the system,
-    which clears every page again in the next step. This takes a seventh of a step with EfficientNet-lite0 at 128 px
-    (1.97 s instead of 1.68 s on one busy core, with 1.4 instead of 0.6 million page faults in nine steps).
+    A training step on a CPU allocates and frees tensors of tens of MB. By default, glibc returns this memory to the
+    system, which clears every page again in the next step. This takes a seventh of a step with EfficientNet-lite0 at
+    128 px (1.97 s instead of 1.68 s on one busy core, with 1.4 instead of 0.6 million page faults in nine steps).
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -199,7 +199,7 @@ def keep_freed_memory() -> bool:
 
 
 def most_memory(device: torch.device) -> int:
-    """Returns the peak memory use in bytes, of the GPU if `device` is one, otherwise of this process; 0 if unknown."""
+    """Returns peak memory use in bytes: of the GPU if `device` is a GPU, otherwise of this process; 0 if unknown."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     with contextlib.suppress(OSError, IndexError):  # Linux, where ru_maxrss would include the parent's memory

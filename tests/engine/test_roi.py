@@ -120,6 +120,9 @@ def test_words_on_something_smooth_are_found_whatever_their_length(word):
 def test_grey_and_empty_images():
     assert find_roi(tissue()[..., 0]).all()
     assert find_roi(np.zeros((40, 50, 3), np.uint8)).all()
+    for shape in ((40, 50, 3, 1), (40, 50, 1), (40, 50, 4), (40,), (0, 50, 3), (40, 0)):
+        with pytest.raises(ValueError, match="uint8"):
+            find_roi(np.zeros(shape, np.uint8))
     with pytest.raises(ValueError, match="uint8"):
         find_roi(np.zeros((40, 50, 3), np.float32))
 

@@ -1,4 +1,4 @@
-"""PMSACL Studio for Python: fit anomaly detectors to normal medical images, score images, store readers' decisions.
+"""PMSACL Studio for Python: fits anomaly detectors to normal medical images, scores images, stores readers' decisions.
 
     from pmsacl_studio import Studio
 
@@ -8,9 +8,9 @@
         print(studio.score(run))
 
 `Studio` opens a home folder with studies, runs and reviews. `AnomalyDetector` is a detector with scikit-learn's
-conventions. `PMSACL` is the pre-training as a module for any training loop, `MedMix` the augmentation of PMSACL as a
-torchvision transform, `PMSACLLoss` and `pmsacl_loss` the contrastive loss. `Screen` scores images with a model that
-`Studio.export_run` wrote. `draw_case` draws a synthetic image for examples. Research use; not a medical device.
+interface. `PMSACL` provides pre-training as a module for any training loop, `MedMix` its augmentation as a torchvision
+transform, `PMSACLLoss` and `pmsacl_loss` its contrastive loss. `Screen` scores images with a model written by
+`Studio.export_run`. `draw_case` draws a synthetic image for examples. Research use; not a medical device.
 """
 
 from core.engine.augment.transform import MedMix

@@ -1,9 +1,8 @@
-"""Colour jitter as one affine map of RGB for each image (brightness, contrast, saturation and hue, or grey), and noise.
+"""Colour jitter (brightness, contrast, saturation, hue, greyscale) as one affine map of RGB per image, and noise.
 
-Each of the four changes is affine in the colour, so that together they are one 3 x 3 matrix and an offset: one pass
-over the pixels. Two things differ from torchvision's ColorJitter: values are clamped once at the end, not after each
-change, and hue rotates the colour about the grey axis (in YIQ, as in TensorFlow's first `adjust_hue`) rather than in
-HSV.
+Each change is affine in the colour, so all of them together are one 3 x 3 matrix and an offset. There are two
+differences from torchvision's ColorJitter: values are clamped once at the end, not after each change, and hue rotates
+the colour about the grey axis (in YIQ, as in TensorFlow's first `adjust_hue`) rather than in HSV.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ SATURATION = 2  # index of the saturation among the factors
 
 
 def jitter_factors(u: np.ndarray, strength: tuple[float, float, float, float]) -> np.ndarray:
-    """Converts uniform draws u `(..., 4)` in [0, 1) to the factors `(..., 4)` of a colour jitter.
+    """Converts uniform random numbers u `(..., 4)` in [0, 1) to the factors `(..., 4)` of a colour jitter.
 
-    Brightness, contrast and saturation lie in 1 +- strength, but not below 0. Hue lies in +- strength, in full turns.
+    Brightness, contrast and saturation are within 1 +- strength and at least 0; hue is within +- strength, in turns.
     """
     factors: np.ndarray = PLAIN + (2 * u - 1) * np.array(strength, np.float32)
     factors[..., :3] = factors[..., :3].clip(0)
@@ -36,14 +35,15 @@ def jitter_factors(u: np.ndarray, strength: tuple[float, float, float, float]) -
 
 
 def colour_map(factors: Tensor, grey: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Computes a colour jitter x' = M x + p m as matrices M `(L, 3, 3)` and weights p `(L,)`.
+    """Returns the matrices M `(L, 3, 3)` and weights p `(L,)` of the colour jitter x' = M x + p m.
 
-    Here m is the grey value of the mean colour, around which contrast is scaled, as in torchvision. The order of the
-    four changes has no effect, because hue and saturation do not change grey, and brightness scales all channels alike.
+    Here m is the grey value of the image's mean colour; contrast is scaled around m, as in torchvision. The order of
+    the four changes does not matter, because hue and saturation do not change grey, and brightness scales all channels
+    alike.
 
     Args:
         factors: Brightness, contrast, saturation and hue `(L, 4)`; a saturation of 0 gives grey.
-        grey: Images to make grey whatever their factors, bool `(L,)`, or None.
+        grey: Images to convert to grey, whatever their factors, bool `(L,)`. Defaults to none.
     """
     bright, contrast, saturation, hue = factors.unbind(1)
     gain, angle = bright * contrast, 2 * math.pi * hue
@@ -54,7 +54,7 @@ def colour_map(factors: Tensor, grey: Tensor | None = None) -> tuple[Tensor, Ten
 
 
 def apply_colour(x: Tensor, matrix: Tensor, share: Tensor, means: Tensor) -> Tensor:
-    """Applies the matrices M and weights p (`share`) of `colour_map` to images x `(L, 3, H, W)`, without clamping.
+    """Applies the colour jitter M (`matrix`), p (`share`) of `colour_map` to images x `(L, 3, H, W)`, unclamped.
 
     `means` `(L, 3)` holds the mean colour of each image.
     """
@@ -63,7 +63,7 @@ def apply_colour(x: Tensor, matrix: Tensor, share: Tensor, means: Tensor) -> Ten
 
 
 def grey_images(x: Tensor) -> Tensor:
-    """Returns whether the three channels of each image `(B, 3, S, S)` are equal in every pixel, bool `(B,)`."""
+    """Returns for each image `(B, 3, S, S)` whether its three channels are equal in every pixel, bool `(B,)`."""
     if x.device.type == "cpu":  # a few pixels are enough to exclude most colour images
         few = x[:, :, ::16, ::16]
         grey = ((few[:, 0] == few[:, 1]) & (few[:, 0] == few[:, 2])).flatten(1).all(1)
@@ -76,7 +76,7 @@ _LOW = 0xFFFFFFFF
 
 
 def mix(v: Tensor) -> Tensor:
-    """Hashes the lower 32 bits of each int64 to a 32-bit number, with the finaliser `lowbias32`."""
+    """Hashes the lower 32 bits of each int64 to a 32-bit number, using the hash function `lowbias32`."""
     v = v & _LOW
     v = ((v ^ (v >> 16)) * 0x7FEB352D) & _LOW
     v = ((v ^ (v >> 15)) * 0x846CA68B) & _LOW
@@ -86,7 +86,7 @@ def mix(v: Tensor) -> Tensor:
 def hashed_normal(seed: Tensor, rows: Tensor, cols: Tensor, channels: int = 3) -> Tensor:
     """Computes standard normal noise `(L, channels, H, W)` that depends only on seeds and pixel positions.
 
-    Integers are hashed, because torch's generators draw other numbers on a GPU than on a CPU.
+    The noise is computed from hashed integers, because torch's generators draw different numbers on GPU and CPU.
 
     Args:
         seed: Seed of each image, int64 `(L,)` in [0, 2^31).

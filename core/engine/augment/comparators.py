@@ -35,7 +35,7 @@ class CutMix(Strong):
     config: CutMixConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Replaces n boxes in each image by the same regions of another image of the batch."""
+        """Replaces n boxes in each image by the boxes at the same position in another image of the batch."""
         counts = self.counts(n, x)
         b, side = len(x), x.shape[-1]
         u = torch.rand(b, self.k, 2, generator=generator)
@@ -75,7 +75,7 @@ class Cutout(Strong):
     config: CutoutConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Fills n square holes in each image, which do not overlap, with one colour."""
+        """Fills n squares in each image, which do not overlap, with a single colour."""
         counts = self.counts(n, x)
         side = x.shape[-1]
         lengths = sides(torch.rand(len(x), self.k, 2, generator=generator).numpy(), self.config.size, 1.0, side)
@@ -132,7 +132,7 @@ class Noise(Strong):
 
 @dataclass(frozen=True)
 class PermutationConfig(Config):
-    """Options of the permutation augmentation, in which each class has a fixed order of tiles (as in CCD)."""
+    """Options of the permutation augmentation, which reorders an image's tiles in a fixed order per class (CCD)."""
 
     k: int = strong_classes()
     tiles: int = option(2, "Number of rows and of columns of tiles.", low=2, high=3)
@@ -144,9 +144,9 @@ class Permutation(Strong):
     config: PermutationConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Rearranges the tiles of each image in the fixed order of its class, without random draws.
+        """Rearranges the tiles of each image in the fixed order of its class; nothing is random.
 
-        Rows and columns of pixels beyond the last multiple of `tiles` are not changed.
+        If the side length is not a multiple of `tiles`, the remaining rows and columns at the end are left unchanged.
         """
         counts = self.counts(n, x)
         g = self.config.tiles
@@ -163,7 +163,7 @@ class Permutation(Strong):
 
 
 def permutations(items: int, count: int) -> list[tuple[int, ...]]:
-    """Returns `count` permutations: the identity, then each time the farthest (Hamming distance) from all before."""
+    """Returns `count` permutations, the identity first, each as far as possible (Hamming distance) from all before."""
     chosen = [tuple(range(items))]
     # Nine tiles have 362,880 permutations; every 89th of them gives enough choice.
     among = list(itertools.islice(itertools.permutations(range(items)), 1, None, 89 if items > 4 else 1))
@@ -185,7 +185,7 @@ class Rotation(Strong):
     config: RotationConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Rotates each image by the fixed angle of its class, without random draws.
+        """Rotates each image by the fixed angle of its class; nothing is random.
 
         Corners outside the original image are filled by reflection.
         """
@@ -198,7 +198,7 @@ class Rotation(Strong):
 
 
 def turned(x: Tensor, turns: float) -> Tensor:
-    """Rotates images `(B, 3, S, S)` anticlockwise by `turns` full turns."""
+    """Rotates images `(B, 3, S, S)` anticlockwise by `turns` full turns, such as 0.25."""
     quarters = turns * 4
     if quarters == round(quarters):
         return torch.rot90(x, round(quarters), (2, 3))

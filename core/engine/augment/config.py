@@ -1,8 +1,8 @@
-"""Options and presets of MedMix and of the weak views. This module does not import torch, so that forms load quickly.
+"""Options and presets of MedMix and of the weak views. This module does not import torch, so forms load fast.
 
-The paper describes MedMix (Sec. MedMix, implementation details) but gives no sizes or strengths; in all presets,
-`paper` included, they were chosen by eye on real images. The presets `cut` to `zoom` give kinds of lesions that have
-little in common: an encoder can be trained on some kinds and validated on others, without any test lesion.
+The paper describes MedMix (Sec. MedMix, implementation details) but gives no sizes or strengths. In all presets,
+including `paper`, they were chosen by eye on real images. The presets `cut` to `zoom` paste very different kinds of
+lesions: an encoder can be trained on some kinds and validated on others, without test lesions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHANCE = "The paper uses a probability of 25 % (implementation details)."
 
 
 def strong_classes(sentence: str = "", **declared: object) -> int:
-    """Declares the option `k` of a strong augmentation, the number of classes besides A_0 (1 to 7, by default 3)."""
+    """Declares the option `k` of a strong augmentation: the largest n of its classes A_n (1 to 7, by default 3)."""
     field: int = option(3, sentence or "Largest n of the classes A_n.", low=1, high=MOST_CLASSES, **declared)
     return field
 
@@ -29,14 +29,14 @@ def strong_classes(sentence: str = "", **declared: object) -> int:
 def spread(
     default: tuple[float, float], sentence: str, low: float, high: float, **declared: object
 ) -> tuple[float, float]:
-    """Declares an option whose value is a range, from which a number is drawn uniformly.
+    """Declares an option whose value is a range (low, high) from which a number is drawn uniformly.
 
     Args:
-        default: Default range (lower end, upper end).
+        default: Default range.
         sentence: Help text of the option.
         low: Smallest allowed value of the lower end.
         high: Largest allowed value of the upper end.
-        declared: Further arguments of `option`.
+        declared: Additional arguments for `option`.
     """
     field: tuple[float, float] = option(default, sentence, low=low, high=high, ascending=True, **declared)
     return field
@@ -57,10 +57,10 @@ def _colour_jitter(*default: float) -> tuple[float, float, float, float]:
 
 @dataclass(frozen=True)
 class MedMixConfig(Config):
-    """Options of MedMix. For each lesion, a value is drawn uniformly from each range (low, high).
+    """Options of MedMix. If an option is a range (low, high), its value is drawn uniformly for each lesion.
 
     Lengths are relative to the side length of the image or patch. `shape`, `blend` and `donor` take one name, several
-    names joined by "+" (one of them is drawn for each lesion), or "mixed" (a predefined combination).
+    names joined by "+" (one is drawn for each lesion) or "mixed" (a predefined combination).
     """
 
     k: int = strong_classes(
@@ -218,21 +218,21 @@ class MedMixConfig(Config):
 
     @property
     def shown(self) -> tuple[float, int]:
-        """Smallest change (0 to 1) and number of pixels that make a lesion visible, or (0, 0) to skip the check."""
+        """Smallest change (0 to 1) and number of changed pixels of a visible lesion; (0, 0) disables the check."""
         return (self.least_contrast / 255, self.least_area) if self.least_contrast else (0.0, 0)
 
     @property
     def pooled(self) -> str:
-        """Study that the donor `foreign` cuts lesions from, or '' if no other study is needed."""
+        """Name of the study from which the donor `foreign` cuts lesions, or '' if that donor is not used."""
         return self.donor_study if DONORS.index("foreign") in self.choices("donor") else ""
 
     @property
     def from_marks(self) -> bool:
-        """Whether the donor `marked` is chosen, which pastes lesions that readers annotated."""
+        """Whether lesions annotated by readers are pasted (the donor `marked`)."""
         return DONORS.index("marked") in self.choices("donor")
 
     def choices(self, name: str) -> list[int]:
-        """Returns the choices in the value of option `name`, as indices into the option's declared choices."""
+        """Returns the selected choices of the option `name`, as indices into its list of allowed choices."""
         declared = options(type(self))[name]
         return [declared.choices.index(v) for v in declared.chosen(getattr(self, name))]
 

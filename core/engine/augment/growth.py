@@ -1,11 +1,11 @@
-"""Growths: synthetic lesions that rise from the tissue, drawn rather than pasted.
+"""Growths: synthetic lesions that rise above the tissue; they are drawn, not pasted.
 
 The paper defines an anomaly as "an unusual growth of abnormal tissue" (Sec. MedMix) and imitates it by pasting a
-deformed patch. A pasted patch only changes texture; a real growth is also a body that is lit from one side, hides the
-tissue behind it, casts a shadow and shines. Each lesion here is a dome over an irregular outline, in the tinted colour
-of the tissue beneath, shaded by one random light. Domes range from nearly flat to hemispheres.
+deformed patch. A pasted patch only changes texture. A real growth is also a solid body: it is lit from one side, hides
+the tissue behind it, casts a shadow and shines. Each lesion here is a dome over an irregular outline, in the tinted
+colour of the tissue beneath, shaded by one random light. Domes range from nearly flat to hemispheres.
 
-Fields are computed on the whole image, for a batch of images, on the images' device.
+Everything is computed for a batch of whole images, on the images' device.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from core.engine.tensors import on_device
 
 @dataclass(frozen=True)
 class GrowthConfig(Config):
-    """Options of growths. For each growth, a value is drawn from each range (low, high)."""
+    """Options of growths. If an option is a range (low, high), its value is drawn uniformly for each growth."""
 
     k: int = strong_classes("Largest number of growths in one image.")
     radius: tuple[float, float] = option(
@@ -61,7 +61,7 @@ _LEAST = 0.02  # smaller weights are set to 0, which cuts off the tails of the o
 class Growth(Strong):
     """Strong augmentation that draws n growths into an image for class A_n.
 
-    The result's `alpha` is the growth's weight in a pixel, or half the shadow's weight if this is larger.
+    The result's `alpha` is the weight of the growth in each pixel, or half the weight of its shadow if that is larger.
     """
 
     Config = GrowthConfig
@@ -69,7 +69,7 @@ class Growth(Strong):
     presets = GROWTH_PRESETS
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Draws n growths into each image as described by `Strong.__call__`."""
+        """Draws n growths into each image. See `Strong.__call__` for the arguments and the result."""
         counts, side = self.counts(n, x), x.shape[-1]
         roi = None if roi is None else roi.cpu()
         parameters: list[dict[str, Tensor]] = []  # for growth i: indices of the images, and parameters

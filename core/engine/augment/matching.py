@@ -1,12 +1,12 @@
-"""Search for the MedMix settings whose pasted lesions look most like a few real lesions.
+"""Searches for the MedMix settings with which pasted lesions look most like a few given real lesions.
 
-All distances are energy distances between the features of patches, divided by the distance between normal tissue and
-the real lesions: at 1, pasted lesions are as far from real lesions as normal tissue is; at 0, they are
-indistinguishable.
+Every distance is the energy distance between the features of two sets of patches, divided by the distance between
+normal tissue and the real lesions. Pasted lesions at a distance of 1 are as far from real lesions as normal tissue is;
+at 0, they are indistinguishable.
 
-The search keeps the best settings so far and changes a few values at a time (an evolution strategy). Because a few
-lesions are weak evidence, settings are ranked by their distance plus CAUTION times the standard error, over lesions, of
-their gain over the best preset. Settings that suit only one of five lesions are therefore not chosen.
+The search is an evolution strategy: it keeps the best settings so far and changes a few of their values at a time. A
+few lesions are weak evidence. Settings are therefore ranked by their distance plus CAUTION times the standard error
+(over lesions) of their gain over the best preset, so settings that suit only one lesion in five are not chosen.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ STARTS = 3  # number of presets with which each part of a search begins
 
 
 def imagenet_features() -> Features:
-    """Returns a function that computes patch features: feature maps of ENCODER at STRIDES, averaged over the patch."""
+    """Returns a function that computes patch features: ImageNet feature maps at STRIDES, averaged over the patch."""
     encoder = build_encoder(EncoderConfig(arch=ARCH, init="imagenet")).eval()
 
     @torch.inference_mode()
@@ -79,8 +79,8 @@ def imagenet_features() -> Features:
 def energy_distance(a: np.ndarray, b: np.ndarray) -> float:
     """Computes an unbiased estimate of the energy distance between samples `(N, D)` and `(M, D)`.
 
-    Its expectation is 0 if both samples have the same distribution (Szekely and Rizzo, 2013). The spread within a
-    single point is taken as 0.
+    Its expectation is 0 if both samples have the same distribution (Szekely and Rizzo, 2013). For a sample of one
+    point, the mean distance within the sample is taken as 0.
     """
     return float(2 * cdist(a, b).mean() - _within(a) - _within(b))
 
@@ -90,7 +90,7 @@ def _within(z: np.ndarray) -> float:
 
 
 def patch_around(image: np.ndarray, box: Sequence[int], side: int) -> np.ndarray:
-    """Cuts a square of 1.5 times the longer side of `box` (y0, x0, y1, x1) and resizes it to `(side, side, 3)`."""
+    """Cuts a square around `box` (y0, x0, y1, x1), 1.5 times its longer side, and resizes it to `(side, side, 3)`."""
     (y0, x0, y1, x1), side_of_image = box, image.shape[0]
     half = max(4, round(0.75 * max(y1 - y0, x1 - x0)))
     cy, cx = (y0 + y1) // 2, (x0 + x1) // 2
@@ -100,7 +100,7 @@ def patch_around(image: np.ndarray, box: Sequence[int], side: int) -> np.ndarray
 
 
 def lesion_patches(mixed: Mixed, images: torch.Tensor, side: int = PATCH) -> np.ndarray:
-    """Returns a patch around the first lesion of each image with a lesion, uint8 `(N, side, side, 3)`.
+    """Returns patches uint8 `(N, side, side, 3)` around the first lesion of each of the N images with lesions.
 
     Patches are cut from `images` `(B, 3, S, S)` in [0, 1]: either `mixed.images` or the images before pasting.
     """
@@ -110,12 +110,12 @@ def lesion_patches(mixed: Mixed, images: torch.Tensor, side: int = PATCH) -> np.
 
 @dataclass(frozen=True)
 class Lesions:
-    """L real lesions that a search imitates.
+    """Set of L real lesions for which a search finds similar synthetic lesions.
 
     Attributes:
         patches: Patches around the lesions, uint8 `(L, PATCH, PATCH, 3)`.
-        sizes: Height and width of each lesion, relative to the image, `(L, 2)`.
-        units: Number of each lesion's patient, `(L,)`. The lesions of a patient are never divided between two halves.
+        sizes: Height and width of each lesion, relative to the image's side length, `(L, 2)`.
+        units: Patient number of each lesion, `(L,)`. `halves` keeps the lesions of a patient together.
     """
 
     patches: np.ndarray
@@ -124,9 +124,9 @@ class Lesions:
 
     @classmethod
     def of(cls, images: Iterable[np.ndarray], masks: Iterable[np.ndarray], units: Sequence[int] = ()) -> Lesions:
-        """Creates Lesions from the largest connected lesion in each image, uint8 `(H, W, 3)`, with its mask `(H, W)`.
+        """Creates Lesions from the largest connected lesion in each image, uint8 `(H, W, 3)`, given masks `(H, W)`.
 
-        `units` holds the number of each image's patient; by default, every image is of a different patient. Raises
+        `units` holds the patient number of each image; by default, every image is from a different patient. Raises
         ValueError if a mask is empty or if there are no images.
         """
         patches, sizes, side = [], [], 2 * SIDE
@@ -144,13 +144,13 @@ class Lesions:
         return cls(np.stack(patches), np.array(sizes), np.array(units if len(units) else range(len(patches))))
 
     def size(self, rows: np.ndarray) -> tuple[float, float]:
-        """Returns a range for MedMix's `size`: the mean log size of the lesions `rows` +- 1.3 standard deviations."""
+        """Returns a range for MedMix's `size`: mean +- 1.3 standard deviations of the log sizes of lesions `rows`."""
         side = np.log(np.sqrt(self.sizes[rows].prod(1)))
         spread = 1.3 * (side.std(ddof=1) if len(side) > 1 else 0.2)
         return float(np.exp(side.mean() - spread)), float(np.exp(side.mean() + spread))
 
     def halves(self, seed: int) -> list[np.ndarray]:
-        """Splits the lesions by patient into two random halves, bool `(L,)`, or returns [] if there are too few."""
+        """Splits the lesions at random by patient; returns two masks, bool `(L,)`, or [] for too few patients."""
         units = np.random.default_rng(seed).permutation(np.unique(self.units))
         if len(units) < HALVES:
             return []
@@ -164,14 +164,14 @@ class Match:
 
     Attributes:
         config: Best settings.
-        preset: Name of the best preset.
-        before: Distance of the lesions pasted with `preset` to the given lesions.
-        after: Distance of the lesions pasted with `config` to the given lesions.
-        left_out: Distance to held-out lesions after a search without them, or None if there are too few lesions.
+        preset: Name of the preset with the smallest distance.
+        before: Distance from lesions pasted with `preset` to the given lesions.
+        after: Distance from lesions pasted with `config` to the given lesions.
+        left_out: Distance to lesions excluded from a search, or None if there are too few lesions.
         left_out_before: The same distance for the best preset, or None.
-        settings: One dictionary for each changed setting, the most important setting first: its name, its values
-            `before` and `after`, and the distance `without` it, which is reached if only this setting is reset.
-        tries: Number of settings tried. With the same seed, the same number gives the same result.
+        settings: One dictionary per changed setting, in order of decreasing importance: its `name`, its values `before`
+            and `after`, and `without`, the distance if only this setting is reset to its value before.
+        tries: Number of configurations tried. The same seed and the same number give the same result.
         seconds: Duration of the search in seconds.
     """
 
@@ -187,7 +187,7 @@ class Match:
 
     @property
     def words(self) -> str:
-        """Settings that matter most, such as "mostly donor, softness of the edge and blending", or "" if none do."""
+        """Most important settings as text, such as "mostly donor and blending", or "" if no setting matters."""
         fields = options(MedMixConfig)
         names = [fields[s["name"]].label.lower() for s in self.settings[:3] if s["without"] > self.after + 2 * GAIN]
         return f"mostly {' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" if names else ""
@@ -202,7 +202,7 @@ class _Tried:
 
 
 class Search:
-    """Search for settings with which lesions pasted into normal images resemble real lesions.
+    """Search for MedMix settings with which lesions pasted into normal images resemble real lesions.
 
     Args:
         x: Normal images `(B, 3, S, S)` in [0, 1].
@@ -223,7 +223,7 @@ class Search:
         self.plain, self.real = plain / self.scale, np.stack(turned, 1) / self.scale  # (L, 4, D), with mirror images
 
     def encoded(self, patches: np.ndarray) -> np.ndarray:
-        """Computes the unscaled features `(N, D)` of patches, uint8 `(N, PATCH, PATCH, 3)`."""
+        """Computes the features `(N, D)`, before scaling, of patches uint8 `(N, PATCH, PATCH, 3)`."""
         return self._features(to_batch(patches, torch.device("cpu")))
 
     def _mixed(self, config: MedMixConfig, seed: int) -> Mixed:
@@ -231,7 +231,7 @@ class Search:
             return MedMix(config)(self.x, 1, torch.Generator().manual_seed(seed), self.roi)
 
     def describe(self, config: MedMixConfig, fresh: bool = False) -> np.ndarray:
-        """Pastes one lesion into each image with the settings `config` and returns the scaled features `(N, D)`.
+        """Pastes one lesion into each image with the settings `config`; returns the lesions' scaled features `(N, D)`.
 
         If `fresh` is set, lesions are drawn with a seed that the search does not use.
         """
@@ -239,11 +239,11 @@ class Search:
         return self.encoded(lesion_patches(mixed, mixed.images)) / self.scale
 
     def distance(self, features: np.ndarray, rows: np.ndarray | None = None) -> float:
-        """Returns the distance of features to the real lesions `rows` (by default all), relative to normal tissue."""
+        """Returns `apart` divided by the distance between normal tissue and the same real lesions."""
         return self.apart(features, rows) / self._tissue(rows)
 
     def apart(self, features: np.ndarray, rows: np.ndarray | None = None) -> float:
-        """Returns the energy distance of features to the real lesions `rows` (by default all), in units of features."""
+        """Returns the energy distance between features `(N, D)` and the real lesions `rows` (by default all)."""
         chosen = slice(None) if rows is None else rows
         return float(2 * self._each(features)[chosen].mean() - _within(features) - _within(self.real[chosen, 0]))
 
@@ -268,14 +268,14 @@ class Search:
         report: Report | None = None,
         should_stop: Stop | None = None,
     ) -> Match:
-        """Searches for the best settings and returns the best settings found, also if the search is stopped early.
+        """Runs the search and returns the best settings found, even if the search is stopped early.
 
         Args:
             seconds: Duration of the search in seconds.
-            tries: Number of settings to try instead of searching for `seconds`, or None.
+            tries: Number of configurations to try. Defaults to as many as fit into `seconds`.
             warm: Settings from earlier searches, which are tried first.
-            report: Function that is called after each try and at the end with a dictionary that has the keys config,
-                before, after, left_out, preset, tries and seconds; see `Match`.
+            report: Function that is called after each try and at the end with a dictionary of the current result. Its
+                keys are config, before, after, left_out, preset, tries and seconds, as in `Match`.
             should_stop: Function that returns True if the search must stop.
         """
         started, stop = time.monotonic(), should_stop or (lambda: False)
@@ -296,7 +296,7 @@ class Search:
                 queue.append((group, values | ({"size": sizes[group]} if as_large else {})))
 
         def left_out(fresh: bool) -> tuple[float, float] | tuple[None, None]:
-            """Returns the distances of each half's best settings and best preset to the other half of the lesions."""
+            """Returns the mean distance from each half's best settings, and best preset, to the other half."""
             if not halves or not all(pools):
                 return None, None
             z = [self.describe(MedMixConfig(**p[0].values), True) if fresh else p[0].features for p in pools[:2]]

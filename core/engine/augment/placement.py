@@ -1,7 +1,7 @@
 """Positions of lesions: random boxes inside the region of interest, without overlap if requested.
 
-Several candidates are drawn for each lesion at once, later ones smaller, and the best is chosen. Everything runs on the
-CPU, for all images at once.
+Several candidates are drawn for each lesion, later ones smaller, and the best one is chosen. All images are processed
+together, on the CPU.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ ENOUGH = 0.8  # a box is placed again if its fraction inside the region is below
 
 
 class RoiSampler:
-    """Sampler of points in the regions of interest of B images, which also measures how much of a box is inside.
+    """Draws points in the regions of interest of B images and measures how much of a box lies inside a region.
 
     Args:
-        roi: Regions `(B, S, S)`, 1 inside, or None, after which no method may be called. An empty region counts as the
-            whole image.
+        roi: Regions `(B, S, S)`, 1 inside; an empty region is treated as the whole image. None if no region is known;
+            the methods must not be called then.
         side: Side length S of the images in pixels.
     """
 
@@ -44,9 +44,9 @@ class RoiSampler:
         self.line = np.r_[0.0, (mass / mass[:, -1:] + np.arange(len(mass))[:, None]).ravel()]
 
     def centres(self, image: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Converts uniform draws u `(M, ..., 2)` in [0, 1) to points `(M, ..., 2)` in regions of interest, in pixels.
+        """Converts uniform random numbers u `(M, ..., 2)` to points `(M, ..., 2)`, in pixels, in regions of interest.
 
-        The points are uniformly distributed in the region of the image with index `image` `(M,)`.
+        Points are distributed uniformly over the region of the image with index `image` `(M,)`.
         """
         first = image.reshape(-1, *[1] * (u.ndim - 2))
         target = u[..., 0].astype(float) + first
@@ -82,7 +82,7 @@ def _shrunk(roi: Tensor, cells: int) -> Tensor:
 def sides(
     u: np.ndarray, size: tuple[float, float], aspect: float, side: int, even_ratio: bool = False, least: int = LEAST
 ) -> np.ndarray:
-    """Converts uniform draws u `(..., 2)` in [0, 1) to heights and widths of boxes, `(..., 2)` in pixels.
+    """Converts uniform random numbers u `(..., 2)` in [0, 1) to heights and widths of boxes, `(..., 2)` in pixels.
 
     Args:
         size: Range of the geometric mean of height and width, relative to the image's side length `side`.
@@ -128,14 +128,14 @@ def place(
     inside: float,
     taken: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Places M boxes, each at the best of C random positions, and returns them as (y0, x0, h, w), int `(M, 4)`.
+    """Places M boxes, each at the best of C random positions; returns boxes (y0, x0, h, w), int `(M, 4)`.
 
     Args:
         image: Index of each box's image, `(M,)`.
         u: Uniform draws in [0, 1), `(M, C, 2)`.
         lengths: Heights and widths in pixels, `(M, 2)`.
         sampler: Sampler of the images' regions of interest.
-        inside: Sufficient fraction of a box inside the region.
+        inside: Fraction of each box that should at least be inside the region.
         taken: Boxes (y0, x0, h, w) to avoid, `(M, m, 4)`, with h = 0 where unused, or None.
     """
     if not sampler.known and taken is None:
@@ -150,17 +150,17 @@ def place_all(
     image: np.ndarray, counts: np.ndarray, u: np.ndarray, lengths: np.ndarray, sampler: RoiSampler, inside: float,
     apart: bool, least: int = LEAST,
 ) -> np.ndarray:  # fmt: skip
-    """Places the boxes of all lesions in T images and returns them as (y0, x0, h, w), int `(T, k, 4)`, 0 where unused.
+    """Places the lesions of T images; returns boxes (y0, x0, h, w), int `(T, k, 4)`, 0 in unused slots.
 
-    If an image has no room for its lesions, all of them are made smaller and placed again.
+    If the lesions of an image do not fit, all of them are made smaller and placed again.
 
     Args:
-        image: Index of the image whose region is used, `(T,)`.
+        image: Index of the region of interest that each image uses, `(T,)`.
         counts: Number of lesions in each image, `(T,)`.
         u: Uniform draws in [0, 1), `(T, k, C, 2)`.
         lengths: Heights and widths in pixels, `(T, k, 2)`.
         sampler: Sampler of the images' regions of interest.
-        inside: Sufficient fraction of a box inside the region.
+        inside: Fraction of each box that should at least be inside the region.
         apart: Whether lesions must not overlap.
         least: Smallest height or width in pixels.
     """
@@ -199,9 +199,9 @@ def _overlap(box: np.ndarray, taken: np.ndarray) -> np.ndarray:
 
 
 def layers(boxes: np.ndarray) -> np.ndarray:
-    """Returns the layer `(T, k)` of each box (y0, x0, h, w), `(T, k, 4)`: one above all earlier boxes that it touches.
+    """Returns layers `(T, k)` of boxes (y0, x0, h, w) `(T, k, 4)`: each is above all earlier boxes that it touches.
 
-    A box that touches no earlier box has the layer 0. Lesions in the same layer may be painted in any order.
+    A box that touches no earlier box is in layer 0. Lesions in the same layer may be painted in any order.
     """
     start, end = boxes[..., :2], boxes[..., :2] + boxes[..., 2:]
     layer: np.ndarray = np.zeros(boxes.shape[:-1], int)
@@ -214,13 +214,13 @@ def layers(boxes: np.ndarray) -> np.ndarray:
 def draw_boxes(
     counts: Tensor, lengths: np.ndarray, side: int, generator: torch.Generator, roi: Tensor | None, apart: bool
 ) -> Tensor:
-    """Draws the boxes (y0, x0, y1, x1) of several lesions in each image, `(B, k, 4)` in pixels, 0 where unused.
+    """Draws boxes (y0, x0, y1, x1) for the lesions of B images, `(B, k, 4)` in pixels, 0 in unused slots.
 
     Args:
         counts: Number of lesions in each image, `(B,)`.
         lengths: Heights and widths in pixels, `(B, k, 2)`.
         roi: Regions of interest `(B, S, S)`, 1 inside, or None.
-        apart: Whether overlaps are avoided if possible.
+        apart: Whether to avoid overlaps where possible.
     """
     b, k = lengths.shape[:2]
     u = torch.rand(b, k, CANDIDATES, 2, generator=generator).numpy()
@@ -230,7 +230,7 @@ def draw_boxes(
 
 
 def fill(boxes: Tensor, side: int) -> Tensor:
-    """Returns a mask, bool `(B, S, S)`, of the pixels inside any of the boxes (y0, x0, y1, x1), `(B, k, 4)`."""
+    """Returns masks, bool `(B, S, S)`, of the pixels inside at least one box (y0, x0, y1, x1) of `(B, k, 4)`."""
     at = torch.arange(side, device=boxes.device)
     rows = (at >= boxes[..., 0, None]) & (at < boxes[..., 2, None])
     cols = (at >= boxes[..., 1, None]) & (at < boxes[..., 3, None])

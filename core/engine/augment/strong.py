@@ -1,4 +1,4 @@
-"""Base of the strong augmentations, which turn a normal image into an image of class A_n and a mask of the change.
+"""Base class of strong augmentations, which turn a normal image into an image of class A_n with a mask of the change.
 
 Weak augmentations (`weak.py`) keep the class; strong augmentations (registered in `STRONG`) change it.
 """
@@ -19,7 +19,7 @@ from core.engine.tensors import to_device
 
 
 class Strong(abc.ABC):
-    """Base of the strong augmentations. Parameters are drawn on the CPU, pixels are computed on the images' device."""
+    """Base class of strong augmentations. It draws parameters on the CPU and computes pixels on the images' device."""
 
     Config: ClassVar[type[BaseConfig]]
     presets: ClassVar[Mapping[str, Any]] = {}
@@ -29,7 +29,7 @@ class Strong(abc.ABC):
 
     @property
     def k(self) -> int:
-        """Largest number n of the classes A_n; the classes are A_0 to A_k."""
+        """Number of the last class; the classes are A_0 to A_k."""
         return int(self.config.k)
 
     @abc.abstractmethod
@@ -47,7 +47,7 @@ class Strong(abc.ABC):
         """
 
     def counts(self, n: int | Tensor, x: Tensor) -> Tensor:
-        """Returns n as a long tensor `(B,)` on the CPU. Raises ValueError if n or the images x are invalid."""
+        """Returns the class numbers n of images x as long `(B,)` on the CPU. Raises ValueError if n or x is invalid."""
         if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] != x.shape[3]:
             raise ValueError(f"images must be (B, 3, S, S), square and in colour, not {tuple(x.shape)}")
         counts = torch.as_tensor(n).cpu().long()
@@ -61,8 +61,8 @@ class Strong(abc.ABC):
     def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """Makes an image of each class A_0 to A_k from each image of x; these are the x^(n) of Eq. 4.
 
-        Returns B (k + 1) images, ordered by image, then by class; k is at most the k of the configuration. Donor
-        indices refer to x. Subclasses override this method if making all classes at once is faster.
+        Returns B (k + 1) images, ordered by image, then by class. `k` must not exceed the k of the configuration. Donor
+        indices refer to x. Subclasses override this method if they can make all classes together faster.
         """
         several = [self(x, n, generator, roi) for n in range(1, k + 1)]
         with_blank = [self.blank(x, torch.zeros(len(x), dtype=torch.long)), *several]
@@ -72,7 +72,7 @@ class Strong(abc.ABC):
         return Mixed(**joined)
 
     def blank(self, x: Tensor, counts: Tensor) -> Mixed:
-        """Returns `x` unchanged as a Mixed with the class numbers `counts`, empty masks and no lesions."""
+        """Returns unchanged images `x` as a Mixed with the class numbers `counts`, empty masks and no lesions."""
         size = (len(x), x.shape[2], x.shape[3])
         return Mixed(
             images=x,
@@ -85,7 +85,7 @@ class Strong(abc.ABC):
         )
 
     def whole(self, x: Tensor, images: Tensor, counts: Tensor) -> Mixed:
-        """Returns the augmented `images` of x as a Mixed whose masks cover each whole image of a class above A_0."""
+        """Returns `images`, made from x, as a Mixed; masks cover the entire image in all classes but A_0."""
         mixed = self.blank(x, counts)
         hit = to_device(counts > 0, x.device)
         mixed.images = images
@@ -103,11 +103,10 @@ class Mixed:
         masks: bool `(B, S, S)`, True for every changed pixel, or everywhere if the augmentation changes the whole
             image.
         count: Class n of each image, 0 to k, long `(B,)`.
-        boxes: Position (y0, x0, y1, x1) of each lesion in pixels, long `(B, k, 4)`, y1 and x1 exclusive, 0 where
-            unused.
+        boxes: Box (y0, x0, y1, x1) of each lesion in pixels, long `(B, k, 4)`; y1 and x1 are exclusive, unused slots 0.
         sources: Box that each lesion was cut from in the donor image, long `(B, k, 4)`, or 0 if the lesion was drawn.
-        donors: Index of the image in the batch that each lesion was cut from, long `(B, k)`; B + j for image j of a
-            pool of other images; -1 if there is no such image.
+        donors: Index in the batch of the image that each lesion was cut from, long `(B, k)`. B + j means image j of the
+            pool of images from another study, and -1 that the lesion was not cut from an image.
         alpha: Weight of the lesion in each pixel, float32 `(B, S, S)` in [0, 1]. In MedMix, `masks` is alpha > 0.
     """
 
@@ -137,9 +136,9 @@ def family(name: str) -> Strong:
 def paste_in_turn(
     kinds: Sequence[Strong], x: Tensor, generator: torch.Generator, roi: Tensor, first: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Pastes one lesion (class A_1) into each image x `(B, 3, S, S)`, using the augmentations `kinds` in turn.
+    """Pastes one lesion (class A_1) into each image x `(B, 3, S, S)`, alternating between `kinds`.
 
-    Image number `first` gets the first augmentation. Returns the images and the weights of the lesions `(B, S, S)`.
+    Image number `first` gets the first of `kinds`. Returns the images and the lesions' weights `(B, S, S)`.
     """
     mixed, alpha = x.clone(), torch.zeros_like(x[:, 0])
     for i, strong in enumerate(kinds):

@@ -33,21 +33,21 @@ _alive: weakref.WeakSet[MedMix] = weakref.WeakSet()
 class MedMix(v2.Transform):
     """Pastes up to k lesions into each image: `MedMix(k=3)(images) -> images, masks, counts`.
 
-    The transform takes a batch or a single image: in a dataset, in a collate function, or after the loader. In a
-    `torchvision.transforms.v2.Compose` it goes before normalisation. With the donor `other`, lesions are patches of the
-    batch's other images. For a single image, they are patches of the last eight single images that this process has
-    transformed, if these have the same shape, or else of the image itself.
+    The transform takes a batch or a single image, in a dataset, in a collate function, or after the loader. In a
+    `torchvision.transforms.v2.Compose` it must precede normalisation. With the donor `other`, lesions are cut from
+    other images of the batch. For a single image, they are cut from those of the last eight single images in this
+    process that have the same shape or, if there are none, from the image itself.
 
     Args:
         k: Largest number of lesions per image, 1 to 7. Each number from 0 to k is equally likely.
-        preset: Name of the preset for the look of lesions: `quick`, `varied` (all sizes and kinds), `paper` (opaque
-            rectangles), `soft`, `lesions` (larger, mostly of the image's own tissue, with soft edges), `endoscopy`,
-            `fundus`, `xray`, `ultrasound`, `large`, `swell`, `easy`, `cut`, `seam`, `lens`, `stain`, `mottle`, `grain`,
-            `foreign` or `zoom`.
-        seed: Seed of the random draws, a whole number of 0 or more, or None to use torch's global seed like
-            torchvision's transforms. Transforms with the same seed give the same lesions, whatever torch's seed is.
-            Each worker of a DataLoader draws different lesions in every epoch.
-        settings: Settings that differ from the preset: `size=(0.1, 0.3)` (range, relative to the image's side), `shape`
+        preset: Name of the preset, which determines the look of lesions: `quick`, `varied` (all sizes and kinds),
+            `paper` (opaque rectangles), `soft`, `lesions` (larger, mostly of the image's own tissue, with soft edges),
+            `endoscopy`, `fundus`, `xray`, `ultrasound`, `large`, `swell`, `easy`, `cut`, `seam`, `lens`, `stain`,
+            `mottle`, `grain`, `foreign` or `zoom`.
+        seed: Random seed, a whole number of 0 or more. Transforms with the same seed give the same lesions, whatever
+            torch's seed is. Defaults to torch's global seed, as in torchvision's transforms. Each worker of a
+            DataLoader draws different lesions in every epoch.
+        settings: Settings that override the preset: `size=(0.1, 0.3)` (range, relative to the image's side), `shape`
             ("rectangle", "ellipse", "irregular"), `blend` ("paste", "alpha", "poisson"), `donor` ("other", "same",
             ...), `opacity=(0.5, 1)`, `least_contrast=15` (grey levels). The error for a wrong name lists all names.
 
@@ -93,18 +93,17 @@ class MedMix(v2.Transform):
         Args:
             images: Images, each `(3, H, W)` or `(H, W, 3)`, uint8 or floats in [0, 1]. Grey images may have one
                 channel.
-            masks: Lesion mask `(H, W)` of each image. Images with an empty mask, at least 8, are the normal images into
-                which lesions are pasted. The largest lesion of each other image is a target of the search.
+            masks: Lesion mask `(H, W)` of each image. Images with an empty mask are the normal images into which
+                lesions are pasted; at least 8 are needed. The search targets the largest lesion of every other image.
             seconds: Duration of the search in seconds.
-            tries: Number of settings to try instead of searching for `seconds`, for a reproducible result, or None.
+            tries: Number of configurations to try instead of searching for `seconds`. The result is then reproducible.
             seed: Seed of the search and of the transform.
 
         Returns:
-            A MedMix with the best settings. Its attribute `found` is the result of the search, with distances relative
-            to the distance of normal tissue. `after` is the distance of pasted lesions to the given lesions, and
-            `left_out` their distance to held-out lesions (None if fewer than four lesions are given). `before` and
-            `left_out_before` are the same distances for the best preset, named in `preset`. `words` names the settings
-            that matter most.
+            A MedMix with the best settings. Its attribute `found` describes the result: `after` is the distance from
+            pasted to given lesions, and `left_out` the distance to held-out lesions (None if fewer than four lesions
+            are given). `before` and `left_out_before` are the same distances for the best preset, named `preset`. All
+            distances are relative to that of normal tissue. `words` names the most important settings.
 
         Raises:
             ValueError: If an image is invalid, if masks do not match the images, if no image shows a lesion, or if
@@ -140,10 +139,10 @@ class MedMix(v2.Transform):
 
     @property
     def generator(self) -> torch.Generator:
-        """Random generator of this process, created when it is first used.
+        """Random generator of this process, created at first use.
 
-        In a DataLoader's worker, its seed depends on `seed`, the worker's number and the number of copies of this
-        transform. The workers of each epoch get new copies, so the epoch need not be passed.
+        In a worker of a DataLoader, its seed depends on `seed`, the worker's number and how often this transform has
+        been copied. The workers get new copies in each epoch, so the epoch need not be passed.
         """
         if self.seed is None:
             return torch.default_generator  # a DataLoader seeds it for each worker and epoch
@@ -165,13 +164,13 @@ class MedMix(v2.Transform):
                 in [0, 1], with sides of 16 pixels or more. A grey image is `(1, H, W)` or `(H, W, 1)`. Further inputs,
                 such as labels, are returned unchanged after `counts`. Images and labels may also be passed as one
                 tuple, like the samples of a dataset.
-            roi: Regions of interest `(H, W)` or `(B, H, W)`, nonzero where lesions may be pasted. None allows all
+            roi: Regions of interest `(H, W)` or `(B, H, W)`, nonzero where lesions may be pasted. Defaults to all
                 pixels.
-            counts: Number of lesions in each image, 0 to k: `(B,)`, or one number for all images. None draws the
-                numbers.
+            counts: Number of lesions in each image, 0 to k: `(B,)`, or one number for all images. Drawn at random by
+                default.
 
         Returns:
-            images: The images with lesions, with the type, shape and range of the input.
+            images: Images with pasted lesions, of the same type, shape and range as the input.
             masks: bool `(B, H, W)`, True where a lesion was pasted, or `(H, W)` for a single image. Masks are a
                 `tv_tensors.Mask` of torchvision, or an array if the images are arrays.
             counts: int64 `(B,)`, number of lesions in each image, or a single number for a single image.

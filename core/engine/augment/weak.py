@@ -1,4 +1,4 @@
-"""SimCLR's weak augmentation: crop, resize, flip, colour jitter, greyscale and blur, drawn for each image."""
+"""SimCLR's weak augmentation: random crop, resize, flip, colour jitter, greyscale and blur of each image."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WeakViews:
         self.config = WeakConfig() if config is None else config
 
     def draw(self, count: int, side: int, generator: torch.Generator, times: int = 1) -> WeakDraws:
-        """Draws the parameters for `times` weak views of `count` images of `side` pixels, first views first."""
+        """Draws parameters for `times` views of each of `count` images (side length `side`), first views first."""
         u = np.concatenate([self._numbers(count, generator) for _ in range(times)])
         c = self.config
         area = c.crop[0] + u[:, 0] * (c.crop[1] - c.crop[0])
@@ -61,7 +61,7 @@ class WeakViews:
         return apply_weak(x, crops)
 
     def with_masks(self, x: Tensor, generator: torch.Generator, masks: Tensor) -> tuple[Tensor, Tensor]:
-        """Makes a weak view of each image x `(B, 3, S, S)` and applies its crop and flip to the masks `(B, S, S)`."""
+        """Makes a weak view of each image x `(B, 3, S, S)`; crops and flips the masks `(B, S, S)` in the same way."""
         crops = self.draw(len(x), x.shape[-1], generator)
         return apply_weak(x, crops), warp_masks(masks, crops)
 
@@ -83,12 +83,12 @@ class WeakDraws:
 def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
     """Returns crops that are moved and, if necessary, enlarged to contain the middle half of each lesion's box.
 
-    Crops that need no change are kept. At least 1 / 4 of a lesion's box is then visible, or 9 / 16 if the crop is as
-    large as the box.
+    Crops that already contain it are not changed. At least 1 / 4 of a lesion's box is then visible, or 9 / 16 if the
+    crop is as large as the box.
 
     Args:
         box: Crops (y0, x0, h, w) in pixels, `(B, 4)`.
-        lesions: Boxes of lesions (y0, x0, y1, x1), `(B, k, 4)`, without area where unused.
+        lesions: Boxes of lesions (y0, x0, y1, x1), `(B, k, 4)`, with zero area in unused slots.
     """
     low, high = lesions[..., :2].to(box.dtype), lesions[..., 2:].to(box.dtype)
     has_area = (high > low).all(-1, keepdim=True)
@@ -104,7 +104,7 @@ def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
 def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
     """Computes one weak view for each draw; draw i uses the image i mod B of x `(B, 3, S, S)` in [0, 1].
 
-    Colour is not clamped until the end, so that it commutes with the blur and needs a single pass (see `colour.py`).
+    Colours are clamped only at the end, so that the colour jitter commutes with the blur and takes a single pass.
     """
     side, count = x.shape[-1], len(drawn.sigma)
     chunk = count
@@ -145,9 +145,9 @@ def _reading(drawn: WeakDraws, side: int) -> tuple[Tensor, Tensor]:
 
 
 def resample(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
-    """Samples x `(B, C, S, S)` bilinearly at `rows` `(B, H)` and `cols` `(B, W)` in pixels; returns `(B, C, H, W)`.
+    """Samples x `(B, C, S, S)` bilinearly at pixel positions `rows` `(B, H)`, `cols` `(B, W)`: `(B, C, H, W)`.
 
-    A crop is at most as large as its view, so that images are never shrunk and need no antialiasing.
+    A crop is never larger than its view, so images are not shrunk and need no antialiasing.
     """
     side = x.shape[-1]
     b, h, w = len(x), rows.shape[1], cols.shape[1]
@@ -171,7 +171,7 @@ def gaussian(sigma: Tensor, side: int) -> tuple[Tensor, Tensor]:
 def blur(x: Tensor, kernel: Tensor, reach: int) -> Tensor:
     """Blurs each image with its own symmetric kernel. Images are mirrored at the border.
 
-    Shifted images are added, which is faster than a grouped convolution as long as the images fit into the cache.
+    Weighted shifted images are added, which is faster than a grouped convolution if the images fit into the cache.
 
     Args:
         x: Images `(B, C, S, S)`.

@@ -2,8 +2,8 @@
 
     BACKBONES.register("resnet18", title="ResNet-18")(partial(ResNet, "resnet18"))
 
-A `Backbone` describes a network and is not a module. The network is built by its library without changes, so that its
-weights have the names used in published files.
+A `Backbone` describes a network and is not a module. It lets the library build the network without changes, so that the
+names of weights are those in published files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Source:
-    """Source of pretrained weights, with its name for users, its pip package or "", and its URL or ""."""
+    """Source of pretrained weights: its display name and, unless "", the pip package and URL that provide them."""
 
     name: str
     package: str = ""
@@ -32,7 +32,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Pretrained weights by the network's parameter names, with the names of their source and licence for users."""
+    """Pretrained weights, keyed by the network's parameter names, and the display names of source and licence."""
 
     state: dict[str, Tensor]
     source: str
@@ -46,9 +46,9 @@ class Backbone(abc.ABC):
         name: Name of the architecture.
         mean: Mean of each input channel, in [0, 1], for normalisation.
         std: Standard deviation of each input channel, for normalisation.
-        size: Side length in pixels of the images in ImageNet training.
+        size: Side length in pixels of the images with which the network was trained on ImageNet.
         licence: Licence of the pretrained weights.
-        sources: Sources of the pretrained weights; sources on this machine come first.
+        sources: Sources of the pretrained weights. Sources on this machine come first.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Backbone(abc.ABC):
 
     @abc.abstractmethod
     def build(self) -> nn.Module:
-        """Builds the network with random weights, without a classifier."""
+        """Builds the network with random weights and without a classifier."""
 
     @abc.abstractmethod
     def widths(self, net: nn.Module) -> dict[int, int]:
@@ -68,14 +68,14 @@ class Backbone(abc.ABC):
 
     @abc.abstractmethod
     def maps(self, net: nn.Module, x: Tensor, strides: tuple[int, ...]) -> dict[int, Tensor]:
-        """Computes feature maps `(B, C, S / stride, S / stride)`, by stride, of normalised images x `(B, 3, S, S)`.
+        """Computes a feature map `(B, C, S / stride, S / stride)` per stride, from normalised images x `(B, 3, S, S)`.
 
-        `strides` are ordered from fine to coarse, and so is the result. Layers beyond the coarsest requested stride are
-        not computed.
+        `strides` must be ordered from fine to coarse; the result has the same order. Layers after the coarsest
+        requested map are not computed.
         """
 
     def onwards(self, net: nn.Module, h: Tensor, stride: int, strides: tuple[int, ...]) -> dict[int, Tensor] | None:
-        """Computes the maps at `strides`, all coarser than `stride`, from the map h `(B, C, h, w)` at `stride`.
+        """Computes the maps at the coarser `strides` from the map h `(B, C, h, w)` at `stride`.
 
         Returns the maps by stride, or None if the network cannot compute coarser maps from a single map.
         """
@@ -83,10 +83,10 @@ class Backbone(abc.ABC):
 
     @abc.abstractmethod
     def imagenet(self) -> Pretrained:
-        """Returns ImageNet weights, from disk or downloaded. Raises BadWeights if they are not available."""
+        """Loads or downloads the ImageNet weights. Raises BadWeights if they are not available."""
 
     def bundled(self) -> Pretrained | None:
-        """Returns pretrained weights that are on this machine, for example in a package, or None if there are none."""
+        """Returns pretrained weights that are already on this machine, such as in a package, or None."""
         return None
 
     def read(self, path: str | Path, net: nn.Module) -> dict[str, Tensor]:
@@ -94,7 +94,7 @@ class Backbone(abc.ABC):
         return weights.from_path(path)
 
     def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
-        """Converts weights saved by other implementations of this network to the names and shapes of `net`."""
+        """Converts weights from other implementations of this network to the names and shapes used in `net`."""
         return state
 
 

@@ -25,7 +25,7 @@ def is_backbone(name: str) -> bool:
 
 @dataclass(frozen=True)
 class EncoderConfig(Config):
-    """Options of the encoder: a backbone, and an MLP head that projects the backbone's features to the space Z."""
+    """Options of the encoder: a backbone, followed by an MLP head that projects its features to the space Z."""
 
     arch: str = option(
         "resnet18",

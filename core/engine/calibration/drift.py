@@ -1,4 +1,4 @@
-"""Drift: tests whether new normal images still resemble the training images.
+"""Detection of drift: tests whether new normal images still resemble the training images.
 
 Sources: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2022), ch. 8 (conformal martingales; the
 simple jumper); Vovk, Petej, Nouretdinov, Ahlberg, Carlsson and Gammerman, Retrain or not retrain (COPA 2021). Only
@@ -18,10 +18,10 @@ SMALL = 0.2  # Kolmogorov distance between two groups below which even a signifi
 
 
 def online_p_values(held: np.ndarray, new: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Computes the p-values `(m,)` of new scores in order of arrival, each relative to held-out and earlier scores.
+    """Computes p-values `(m,)` of new scores in order of arrival, relative to held-out and earlier new scores.
 
-    Ties are broken at random. If all scores are exchangeable, the p-values are independent and uniform over (0, 1) for
-    any number of held-out scores; p-values relative to the held-out scores alone would not be independent.
+    Ties are broken at random. If all scores are exchangeable, the p-values are independent and uniform over (0, 1).
+    Relative to the held-out scores alone, they would not be independent.
     """
     rng, earlier = np.random.default_rng(seed), list(np.sort(np.asarray(held, np.float64)))
     out = np.empty(len(new))
@@ -33,18 +33,18 @@ def online_p_values(held: np.ndarray, new: np.ndarray, seed: int = 0) -> np.ndar
 
 
 def first_of_each(patients: np.ndarray) -> np.ndarray:
-    """Returns the ascending indices of each patient's first image, given the patients `(n,)` of the images.
+    """Returns the index of each patient's first image, in ascending order, given the images' patients `(n,)`.
 
-    Images of one patient are alike and therefore not exchangeable with images of other patients. One image per patient,
-    chosen by the same rule among held-out and new images, is exchangeable if the patients are.
+    Images of one patient are alike, so they are not exchangeable with images of other patients. If the patients are
+    exchangeable, their first images are exchangeable.
     """
     return np.sort(np.unique(patients, return_index=True)[1])
 
 
 def jumper(p: np.ndarray, jump: float = JUMP) -> np.ndarray:
-    """Computes the capital `(m,)` of the simple jumper, a conformal martingale, after each of the p-values `p` `(m,)`.
+    """Computes the capital `(m,)` of the simple jumper, a conformal martingale, after each p-value in `p` `(m,)`.
 
-    The jumper bets on small p-values, on large ones or on none. Without drift, its expected capital stays at 1.
+    The jumper bets on small p-values, on large ones, or not at all. Without drift, its expected capital stays at 1.
     """
     bets = np.array([-1.0, 0.0, 1.0])
     capital, out = np.full(3, 1 / 3), np.empty(len(p))
@@ -62,7 +62,7 @@ def first_alarm(capital: np.ndarray, alarm: float = ALARM) -> int | None:
 
 
 class Changed(NamedTuple):
-    """A measure of two groups of images: both medians, Kolmogorov distance and Bonferroni-corrected p-value."""
+    """Comparison of two groups of images by one measure: medians, Kolmogorov distance, Bonferroni-corrected p-value."""
 
     measure: str
     usual: float
@@ -72,12 +72,12 @@ class Changed(NamedTuple):
 
     @property
     def matters(self) -> bool:
-        """Whether the difference is significant and large enough to matter."""
+        """Whether the difference is both significant and large enough to matter."""
         return self.p < 0.01 and self.distance >= SMALL
 
 
 def compare(usual: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[Changed]:
-    """Compares each measure between the usual images `(n,)` and new images `(m,)`, largest difference first.
+    """Compares usual images `(n,)` with new images `(m,)` by each measure; returns the largest difference first.
 
     The test is the two-sample Kolmogorov-Smirnov test. Measures with fewer than LEAST images in a group are skipped.
     """
@@ -95,7 +95,7 @@ def compare(usual: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[Ch
 
 
 def measures(images: np.ndarray) -> dict[str, np.ndarray]:
-    """Computes brightness, contrast, colour and sharpness, each `(N,)`, of images uint8 `(N, S, S, 3)`."""
+    """Computes brightness, contrast, red minus blue and sharpness, each `(N,)`, of images uint8 `(N, S, S, 3)`."""
     x = np.asarray(images, np.float32) / 255
     grey = x.mean(3)
     edges = np.abs(np.diff(grey, axis=1)).mean((1, 2)) + np.abs(np.diff(grey, axis=2)).mean((1, 2))

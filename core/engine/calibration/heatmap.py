@@ -1,4 +1,4 @@
-"""Heat maps `(N, h, w)` on a detector's grid, and regions of interest `(N, S, S)` on the image's pixels."""
+"""Functions for heat maps `(N, h, w)` on a detector's grid and regions of interest `(N, S, S)` in image pixels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BLOCK = 256  # number of regions of interest that are resized at once, because f
 
 
 def blur(maps: Tensor, sigma: float) -> Tensor:
-    """Blurs maps `(N, h, w)` by a Gaussian with a standard deviation of `sigma` cells and reflected borders."""
+    """Blurs maps `(N, h, w)` with a Gaussian of standard deviation `sigma`, in cells; borders are reflected."""
     if sigma <= 0:
         return maps
     radius = max(int(4 * sigma + 0.5), 1)
@@ -40,7 +40,7 @@ def upsample(maps: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
 
 
 def covered(roi: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Computes the fraction of each cell of an h x w grid inside regions `(N, S, S)`: float32 `(N, h, w)`."""
+    """Computes which fraction of each cell of an h x w grid is inside regions `(N, S, S)`: float32 `(N, h, w)`."""
     inside, every = _counts(roi, shape)
     return inside / every
 
@@ -70,7 +70,7 @@ def inside_of(roi: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def counting(maps: Tensor, roi: Tensor | None) -> Tensor:
-    """Returns which cells of maps `(N, h, w)` are evaluated: those inside `roi` `(N, S, S)`, or all if `roi` is None.
+    """Returns which cells of maps `(N, h, w)` are evaluated: cells inside `roi` `(N, S, S)`, by default all.
 
     If the region of an image is empty, all cells of the image are evaluated.
     """
@@ -87,12 +87,12 @@ def mean_inside(maps: Tensor, roi: Tensor | None) -> Tensor:
 
 
 def masked_maps(maps: Tensor, roi: Tensor | None) -> Tensor:
-    """Sets maps `(N, h, w)` to their minimum outside `roi` `(N, S, S)`, so that each maximum is inside."""
+    """Sets maps `(N, h, w)` to their minimum outside `roi` `(N, S, S)`, so that their maximum is inside."""
     return maps if roi is None else torch.where(inside_of(roi, maps.shape[1:]), maps, maps.amin((1, 2), keepdim=True))
 
 
 def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Resizes regions uint8 `(N, S, S)` to bool `(N, h, w)` as `inside_of` does, block by block; `shape` is (h, w)."""
+    """Resizes regions uint8 `(N, S, S)` to bool `(N, h, w)` like `inside_of`, block by block; `shape` is (h, w)."""
     inside = np.empty((len(roi), *shape[:2]), bool)
     for start in range(0, len(roi), BLOCK):
         block = torch.from_numpy(np.array(roi[start : start + BLOCK]))
@@ -101,7 +101,7 @@ def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def usually_inside(roi: Rows, side: int) -> np.ndarray:
-    """Computes the fraction of regions uint8 `(N, S, S)` that contain each position: float32 `(side, side)`."""
+    """Computes for each position which fraction of regions uint8 `(N, S, S)` contain it: float32 `(side, side)`."""
     total = np.zeros(roi.shape[1:])
     for start in range(0, len(roi), BLOCK):
         total += np.asarray(roi[start : start + BLOCK]).sum(0)
@@ -110,7 +110,7 @@ def usually_inside(roi: Rows, side: int) -> np.ndarray:
 
 
 def cells_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Returns the values of maps `(N, h, w)` inside regions uint8 `(N, S, S)`, or the maps if `roi` is None."""
+    """Returns the values of maps `(N, h, w)` inside regions uint8 `(N, S, S)`; if `roi` is None, returns the maps."""
     return maps if roi is None else maps[roi_at(roi, maps.shape[1:])]
 
 

@@ -1,12 +1,12 @@
-"""The rule for outlines on heat maps, shared by results, page and exports; flags use another threshold.
+"""The rule for outlines on heat maps, used by results, page and exports. Flags use a different threshold.
 
-One level for all images is too low for an image that is unusual everywhere, because it would outline most of the map.
-The outline level of an image is therefore a fixed fraction of the way from the typical normal value to the image's
-maximum. This fraction is fitted to lesions pasted into held-out normal images, half of which are first changed at
-random; no test image is used. Positions outside the region of interest, or inside that of hardly any normal image, are
+An image is outlined where its heat map exceeds a level. With one level for all images, most of an image that is unusual
+everywhere would be outlined. The level is therefore a fixed fraction of the way from the typical normal value to the
+image's maximum. This fraction is fitted to lesions pasted into held-out normal images, both original and randomly
+changed; no test image is used. Positions outside the region of interest, or that hardly any normal image shows, are
 never outlined, because there is nothing to compare them with.
 
-`level_of` and `outlined` need only NumPy and OpenCV; other functions load torch when they are called.
+`level_of` and `outlined` need only NumPy and OpenCV; other functions may load torch when they are called.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PLATEAU = 0.97  # the lowest candidate is used whose mean Dice is at least this 
 
 
 def peaks(maps: np.ndarray, roi: np.ndarray | None, scale: PixelScale) -> np.ndarray:
-    """Returns the maximum `(N,)` of maps `(N, h, w)` over cells that are `comparable` and inside `roi` `(N, S, S)`."""
+    """Returns the maxima `(N,)` of maps `(N, h, w)` over cells that are `comparable` and inside `roi` `(N, S, S)`."""
     cells = comparable(maps.shape[1:], scale)[None] & np.ones(maps.shape, bool)
     if roi is not None:
         from core.engine.calibration.heatmap import counted
@@ -55,9 +55,9 @@ def peaks(maps: np.ndarray, roi: np.ndarray | None, scale: PixelScale) -> np.nda
 
 
 def level_of(peak: np.ndarray | float, scale: PixelScale) -> np.ndarray:
-    """Computes the level at which an image with the maximum `peak` is outlined, in the shape of `peak`.
+    """Computes the outline levels of images whose maps have the maxima `peak`; returns an array of the same shape.
 
-    Without `scale.share`, all images have the same level. Images without a value above the threshold get the threshold.
+    Without `scale.share`, images share one level. Images with no value above the threshold get it as level.
     """
     peak = np.asarray(peak, np.float64)
     if scale.share is None:
@@ -69,10 +69,10 @@ def level_of(peak: np.ndarray | float, scale: PixelScale) -> np.ndarray:
 def outlined(
     maps: np.ndarray, levels: np.ndarray | float, scale: PixelScale, valid: np.ndarray | None = None
 ) -> np.ndarray:
-    """Computes the outlined pixels, bool `(N, H, W)`, of maps in image resolution at the levels `(N,)` of `level_of`.
+    """Computes the outlined pixels, bool `(N, H, W)`, of maps in image resolution, given levels `(N,)` by `level_of`.
 
-    Regions without a value above the scale's threshold are not outlined, nor are pixels that are not `comparable` or
-    not `valid`.
+    Regions in which no value exceeds the scale's threshold are not outlined. Pixels that are not `comparable` or not
+    `valid` are not outlined either.
     """
     levels = np.broadcast_to(np.asarray(levels, np.float64), len(maps))
     comparable_pixels = comparable(maps.shape[1:], scale)
@@ -86,15 +86,15 @@ def outlined(
 
 
 def regions_containing(mask: np.ndarray, spots: np.ndarray) -> np.ndarray:
-    """Returns the connected regions of a mask, bool `(H, W)`, that contain a pixel of `spots`, bool `(H, W)`."""
+    """Returns the connected regions of a mask, bool `(H, W)`, that overlap with `spots`, bool `(H, W)`."""
     _, labels = cv2.connectedComponents(mask.astype(np.uint8), connectivity=8)
     return np.asarray(np.isin(labels, np.unique(labels[spots & mask])) & mask)
 
 
 def seen_rows(roi: Rows, side: int) -> tuple[str, ...] | None:
-    """Returns the positions inside the regions of interest of enough normal images, or None if these are all positions.
+    """Returns which positions enough normal images show in their regions of interest, or None if all are shown.
 
-    The result has one string of 0 and 1 per row of a grid with `side` rows and columns, as in `PixelScale.seen`.
+    The result is one string of 0 and 1 for each row of a grid with `side` rows and columns, as in `PixelScale.seen`.
     """
     from core.engine.calibration.heatmap import usually_inside
 
@@ -103,7 +103,7 @@ def seen_rows(roi: Rows, side: int) -> tuple[str, ...] | None:
 
 
 def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:
-    """Returns the positions of a grid `shape` (H, W) that enough normal images show, bool `(H, W)`."""
+    """Returns which positions of a grid with `shape` (H, W) are shown by enough normal images, bool `(H, W)`."""
     if scale.seen is None:
         return np.ones(shape, bool)
     grid = np.array([[cell == "1" for cell in row] for row in scale.seen], np.uint8)
@@ -111,9 +111,9 @@ def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:
 
 
 def not_judged(shape: tuple[int, ...], scale: PixelScale, roi: np.ndarray | None = None) -> np.ndarray:
-    """Returns the positions that are not judged, bool `(N, h, w)`, on a grid of maps with `shape` (N, h, w).
+    """Returns which positions of maps with `shape` (N, h, w) are not judged, bool `(N, h, w)`.
 
-    These are positions outside the region of interest uint8 `(N, S, S)`, and positions that are not `comparable`.
+    These positions are outside the region of interest `roi`, uint8 `(N, S, S)`, or not `comparable`.
     """
     from core.engine.calibration.heatmap import counted
 
@@ -128,10 +128,10 @@ def learn_share(
     scale: PixelScale,
     seed: int = 0,
 ) -> float | None:
-    """Fits `PixelScale.share`, which places an image's outline level between a typical map and the image's maximum.
+    """Fits `PixelScale.share`, the relative position of outline levels between a typical value and the maximum.
 
-    Each of up to IMAGES images gets four kinds of lesions in turn, two in the original image and two after a random
-    change of the entire image. The result is the lowest candidate whose mean Dice is close to the highest.
+    Each of up to IMAGES images is used four times with lesions of different kinds: twice in its original form, twice
+    randomly changed. The result is the lowest of SHARES whose mean Dice is close to the highest.
 
     Args:
         predict: Function that returns maps `(n, h, w)` of images uint8 `(n, S, S, 3)` with regions `(n, S, S)`.
@@ -167,10 +167,10 @@ def learn_share(
 
 
 def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yields four batches of images uint8 `(n, S, S, 3)` with one lesion each, their regions and lesion masks.
+    """Yields four batches: images uint8 `(n, S, S, 3)` with one pasted lesion each, regions and lesion masks.
 
-    The first two batches use the original images, the last two images after a random change (`changed`). In each batch,
-    an image gets another kind of lesion. Masks are bool `(n, S, S)`.
+    The first two batches use the original images, the last two images after a random change (`changed`). An image gets
+    a different kind of lesion in each batch. Masks are bool `(n, S, S)`.
     """
     import torch
 
@@ -196,9 +196,9 @@ def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.
 
 
 def changed(x: torch.Tensor, roi: torch.Tensor, draws: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Changes brightness, contrast, tint, focus and distance of images `(B, 3, S, S)` in [0, 1] at random.
+    """Changes brightness, contrast, tint, sharpness and zoom of images `(B, 3, S, S)` in [0, 1] at random.
 
-    The changes may exceed the differences among normal images. Returns the images and their regions, zoomed alike.
+    The changes may exceed the differences between normal images. Returns the images and their equally zoomed regions.
     """
     import torch
     from torch.nn import functional as F

@@ -21,13 +21,13 @@ FULL = 1.5  # smallest ratio of the colour scale's length to the distance of a d
 class PixelScale(NamedTuple):
     """Scale that defines how heat maps are coloured and outlined (see `outlines.py`).
 
-    Without `share` and `level`, images are outlined at the threshold.
+    If `share` and `level` are None, images are outlined at the threshold.
 
     Attributes:
         lo, hi: Ends of the colour scale, the same for every image.
-        threshold: Value that an outlined region must exceed.
+        threshold: Value that must be exceeded somewhere in an outlined region.
         share: Outline level as a fraction of the way from `lo` to the image's maximum, or None.
-        seen: Positions that normal images show, one string of 0 and 1 per row of the grid, or None for all positions.
+        seen: Positions shown by normal images: one string of 0 and 1 per row of a grid, or None for all positions.
         level: Outline level of all images if the detector defines one, or None.
     """
 
@@ -40,18 +40,18 @@ class PixelScale(NamedTuple):
 
     @property
     def apart(self) -> bool:
-        """Whether images are outlined at another level than the threshold."""
+        """Whether images are outlined at a level other than the threshold."""
         return self.share is not None or self.level is not None
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
-        """Restores a scale from the result of `_asdict`, also after a round trip through JSON."""
+        """Restores a scale from the result of `_asdict`, even after a round trip through JSON."""
         return cls(**{**values, "seen": tuple(values["seen"]) if values.get("seen") else None})
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Ascending scores of held-out normal images, and the scale of their heat maps if maps are given."""
+    """Scores of held-out normal images in ascending order and, if known, the scale of their heat maps."""
 
     scores: tuple[float, ...]
     pixels: PixelScale | None = None
@@ -69,15 +69,15 @@ class Calibration:
     ) -> Self:
         """Computes the calibration from the scores and, if given, the heat maps of held-out normal images.
 
-        The pixel threshold is the median over patients of a high percentile of their median image. A percentile of all
-        pixels would depend on the few images, or the one patient, that look unusual everywhere. The colour scale ranges
-        from the typical median to a percentile of the maps' maxima: if scores are maxima, full colour appears only in
-        flagged images.
+        For the pixel threshold, a high percentile of each map is computed, then the median over each patient's images,
+        then the median over patients. A percentile of all pixels would instead depend on a few images, or on one
+        patient, that look unusual everywhere. The colour scale ranges from a typical map's median to a percentile of
+        the maps' maxima. If scores are maxima of maps, full colour therefore appears only in flagged images.
 
         Args:
             scores: `(N,)` finite scores of at least one image.
             maps: `(N, h, w)` heat maps in memory or in a file, or None.
-            roi: uint8 `(N, S, S)` regions of interest, outside of which maps are ignored, or None.
+            roi: uint8 `(N, S, S)` regions of interest; cells outside are ignored. Defaults to all cells.
             patients: `(N,)` patients of the images; by default, every image is from a different patient.
             pixel_quantile: Percentile of each map that sets the pixel threshold, in per cent.
             image_quantile: Percentile of the maps' maxima that sets the upper end of the colour scale, in per cent.
@@ -99,9 +99,9 @@ class Calibration:
     def outlined_by(
         self, share: float | None, places: tuple[str, ...] | None, level: tuple[float, float] | None = None
     ) -> Self:
-        """Returns a copy whose `PixelScale` has the given `share` and, as `seen`, the given `places`.
+        """Returns a copy whose `PixelScale` has the given `share` and has `places` as `seen`.
 
-        `level` is the result of `Detector.outline_level`, or None if outlines are calibrated on normal images.
+        `level` is the result of `Detector.outline_level`; None if the outlines are calibrated on normal images.
         """
         pixels = self.pixels and self.pixels._replace(share=share, seen=places)
         if pixels is not None and level is not None:

@@ -1,7 +1,7 @@
-"""The sensitivity of a threshold, estimated from lesions planted into held-out normal images.
+"""Estimates the sensitivity of a threshold from synthetic lesions pasted into held-out normal images.
 
-A threshold from normal images limits false alarms, but may still miss most lesions. The planted lesions are MedMix's,
-of given sizes and contrasts. No lesion of a test image is used, and real lesions may be easier or harder to see.
+A threshold from normal images limits false alarms, but may still miss most lesions. The lesions are pasted by MedMix
+with given sizes and contrasts. No test image is used. Real lesions may be easier or harder to detect.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ IMAGES = 24  # largest number of images
 
 
 class Planted(NamedTuple):
-    """Number of `flagged` images among `images` with one planted lesion of a given size and contrast.
+    """Number `flagged` of the `images` that each contain one pasted lesion of the given size and contrast.
 
     Attributes:
         size: Longer side of the lesions, relative to the side length of the image.
         contrast: Opacity of the lesions.
-        area: Median lesion area as a fraction of the image.
+        area: Median area of the lesions as a fraction of the image.
     """
 
     size: float
@@ -46,10 +46,10 @@ def sensitivity(
     seed: int = 0,
     kinds: Sequence[MedMixConfig] = KINDS,
 ) -> list[Planted]:
-    """Returns how many held-out normal images are flagged with one planted lesion, for each size and contrast.
+    """Counts, for each lesion size and contrast, how many normal images are flagged after a lesion is pasted.
 
-    Every size uses the same images, at most IMAGES. Images that do not change, because the lesion lies outside the
-    region of interest, are counted as well.
+    All sizes use the same held-out images, at most IMAGES. Images that do not change, because the lesion lies outside
+    the region of interest, are also counted.
 
     Args:
         score: Function that returns scores `(n,)` of images uint8 `(n, S, S, 3)` with regions uint8 `(n, S, S)`.
@@ -59,7 +59,7 @@ def sensitivity(
         sizes: Sizes of the lesions.
         contrasts: Opacities of the lesions.
         seed: Random seed of the choice of images and of the lesions.
-        kinds: Settings of the lesions except size and opacity, used in turn.
+        kinds: MedMix settings of the lesions, except size and opacity; the images alternate between them.
     """
     chosen = np.sort(np.random.default_rng([seed, IMAGES]).permutation(len(images))[:IMAGES])
     plain, inside = np.asarray(images[chosen]), np.asarray(roi[chosen])
@@ -80,7 +80,7 @@ def planted(
     seed: int,
     kinds: Sequence[MedMixConfig] = KINDS,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Plants one lesion into each image; returns images uint8 `(n, S, S, 3)` and lesion areas as fractions `(n,)`."""
+    """Pastes one lesion into each image; returns images uint8 `(n, S, S, 3)` and areas relative to the image `(n,)`."""
     import torch
 
     from core.engine.augment.medmix.medmix import MedMix

@@ -1,4 +1,4 @@
-"""Heat maps with 16 bits, using NumPy only, so that the page's process can read them without loading torch."""
+"""Conversion of heat maps to 16 bits, with NumPy only, so that the web server can read them without torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LEVELS = 65535
 
 
 def quantise(heat: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Quantises a map `(h, w)` to uint16 codes; returns the codes, the minimum and the maximum.
+    """Quantises a map `(h, w)` to uint16 codes; returns the codes and the map's minimum and maximum.
 
     The error is at most (maximum - minimum) / 131070. Raises ValueError if the map is empty or not finite everywhere.
     """

@@ -1,4 +1,4 @@
-"""Held-out normal images, and the standardisation of scores and maps by their statistics."""
+"""Choice of held-out normal images, and standardisation of scores and maps by statistics over these images."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LEAST = 16  # smallest number of images from which some can be held out
 
 @dataclass(frozen=True)
 class Scale(Config):
-    """Mean and standard deviation of scores, or of the values of maps, over held-out normal images."""
+    """Mean and standard deviation of scores, or of map values, on held-out normal images."""
 
     mean: float = 0.0
     sd: float = 1.0
 
     @classmethod
     def of(cls, values: np.ndarray) -> Self:
-        """Computes the scale of values of any shape; the standard deviation is at least 1e-6."""
+        """Computes the scale from values of any shape. The standard deviation is set to at least 1e-6."""
         return cls(float(np.mean(values)), max(1e-6, float(np.std(values))))
 
     def __call__(self, values: Values) -> Values:
@@ -39,7 +39,7 @@ def split_unseen(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Splits `count` images at random into images for fitting and at least 4 held-out images; returns their indices.
 
-    A fraction `share` is held out, by whole `patients` if given. Raises ValueError for fewer than LEAST images.
+    A fraction `share` is held out, as by `leave_out`. Raises ValueError for fewer than LEAST images.
     """
     if count < LEAST:
         raise ValueError(f"an ensemble needs at least {LEAST} normal images; there are {count}")
@@ -47,10 +47,10 @@ def split_unseen(
 
 
 def leave_out(count: int, least: int, seed: int, patients: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Holds out at least `least` of `count` images at random; returns indices of the other and of the held-out images.
+    """Holds out at least `least` of `count` images at random; returns the indices of the other and the held-out images.
 
-    If `patients` `(count,)` are given, all images of randomly chosen patients are held out, unless these would be more
-    than half of all images.
+    If `patients` `(count,)` are given, all images of randomly chosen patients are held out. If these were more than
+    half of all images, single images are held out instead.
     """
     draw = np.random.default_rng(seed)
     order = draw.permutation(count)

@@ -57,14 +57,14 @@ class Prediction:
 
     @classmethod
     def joined(cls, batches: Sequence[Prediction], count: int | None = None) -> Prediction:
-        """Concatenates one or more predictions and returns the first `count` images, or all if `count` is None."""
+        """Concatenates one or more predictions and keeps the first `count` images, or all images by default."""
         extras = {name: np.concatenate([batch.extras[name] for batch in batches])[:count] for name in batches[0].extras}
         return cls(np.concatenate([batch.maps for batch in batches])[:count], extras)
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Annotations by readers for M images with a side length of S pixels."""
+    """Readers' annotations of M images of S x S pixels."""
 
     images: np.ndarray  # RGB images, uint8 (M, S, S, 3)
     masks: np.ndarray  # uint8 (M, S, S), 1 inside a lesion; empty if the reader called the image normal
@@ -79,7 +79,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class FitContext:
-    """Inputs of a fit other than encoder, images and configuration. All detectors take the same inputs."""
+    """Further inputs of a fit besides encoder, images and configuration. All detectors accept the same inputs."""
 
     roi: np.ndarray | None = None  # regions of interest of the N images, uint8 (N, S, S), 1 inside
     device: torch.device | str = "cpu"
@@ -123,7 +123,7 @@ class Detector(nn.Module, abc.ABC):
 
     @classmethod
     def preset(cls, name: str | None = None) -> Any:
-        """Returns the preset `name`, or without a name the preset `quick` or, if there is none, the default options.
+        """Returns the preset `name`. Defaults to the preset `quick` or, if there is none, to the default options.
 
         Raises BadConfig (a ValueError) if the detector has no preset of this name.
         """
@@ -153,7 +153,7 @@ class Detector(nn.Module, abc.ABC):
         Args:
             images: RGB images, `uint8 (N, S, S, 3)`.
             batch: Number of images that are processed at a time.
-            roi: Regions of interest, `uint8 (N, S, S)`, 1 inside, or None. Only extras may depend on `roi`.
+            roi: Regions of interest, `uint8 (N, S, S)`, 1 inside, or None. Heat maps do not depend on `roi`.
         """
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
@@ -171,10 +171,9 @@ class Detector(nn.Module, abc.ABC):
         return np.concatenate(scores).astype(np.float32)
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Computes the scores of a batch, `(B,)`. By default a score is the maximum of the heat map in the region of
-        interest.
+        """Computes the scores of a batch, `(B,)`, by default the maximum of each heat map in the region of interest.
 
-        Exported graphs contain this computation too, so it may use only operations that ONNX supports.
+        This method is also part of exported graphs, so it may use only operations that ONNX supports.
 
         Args:
             values: Maps and extras by name, as `Prediction.values` returns them.
@@ -183,18 +182,18 @@ class Detector(nn.Module, abc.ABC):
         return masked_maps(values["maps"], roi).amax((1, 2))
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
-        """Returns a copy of the prediction with other heat maps, `(N, h, w)`, for use in `image_score`."""
+        """Returns a copy of the prediction with new heat maps, `(N, h, w)`, that `image_score` can score."""
         return Prediction(maps, prediction.extras)
 
     def outline_level(self) -> tuple[float, float] | None:
-        """Returns the map threshold of outlines and the minimum peak of an outlined region, or None by default.
+        """Returns the map value above which pixels are outlined, and the peak that each outlined region must exceed.
 
-        If the result is None, the threshold is derived from normal images.
+        Returns None by default; the threshold of outlines is then derived from normal images.
         """
         return None
 
     def demand_size(self, images: np.ndarray) -> None:
-        """Raises ValueError if images, `(N, S, S, 3)`, do not have the side length `size`. A `size` of 0 allows any."""
+        """Raises ValueError if images, `(N, S, S, 3)`, do not have the side length `size`, unless `size` is 0 (any)."""
         side = self.size
         if side and images.shape[1:] != (side, side, 3):
             raise ValueError(
@@ -217,8 +216,8 @@ class Detector(nn.Module, abc.ABC):
     def save(self, folder: Path) -> None:
         """Saves the detector in `folder` and deletes the saved state of an unfinished fit.
 
-        The files are called NAME.safetensors and NAME.json after the detector; the JSON file is written last. Nested
-        encoders and detectors are saved in subfolders.
+        Writes NAME.safetensors, then NAME.json, where NAME is the detector's name. Nested encoders and detectors are
+        saved in subfolders.
         """
         folder, within = Path(folder), self._within()
         for name, module in within.items():
@@ -256,7 +255,7 @@ class Detector(nn.Module, abc.ABC):
         """Creates the detector from its saved state.
 
         Args:
-            config: Configuration of the fit.
+            config: Configuration with which the detector was fitted.
             size: Side length in pixels of the images of the fit, or 0 for any size.
             tensors: Parameters and buffers by name.
             within: Nested encoders and detectors by name.
@@ -264,7 +263,7 @@ class Detector(nn.Module, abc.ABC):
         """
 
     def fill(self, tensors: dict[str, Tensor]) -> Self:
-        """Loads the tensors outside nested encoders and detectors. Raises ValueError if a tensor does not fit."""
+        """Loads all tensors outside nested encoders and detectors. Raises ValueError if one is missing or wrong."""
         state = self.state_dict()
         missing = [n for n in state if n not in tensors and not any(n.startswith(f"{w}.") for w in self._within())]
         wrong = [n for n in tensors if n not in state or state[n].shape != tensors[n].shape] + missing
@@ -276,7 +275,7 @@ class Detector(nn.Module, abc.ABC):
 
 
 class ImageDetector(Detector):
-    """Base class of detectors that read images. A `MapDetector` reads the encoder's feature maps instead."""
+    """Base class of detectors that process images. A `MapDetector` processes the encoder's feature maps instead."""
 
     @property
     def device(self) -> torch.device:
@@ -284,7 +283,7 @@ class ImageDetector(Detector):
 
     @abc.abstractmethod
     def read(self, x: Tensor) -> dict[str, Tensor]:
-        """Computes heat maps, `maps` `(B, h, w)`, and extras, `(B, ...)`, of images x in [0, 1], `(B, 3, S, S)`."""
+        """Computes the heat maps `maps`, `(B, h, w)`, and extras, `(B, ...)`, of images x in [0, 1], `(B, 3, S, S)`."""
 
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
@@ -308,7 +307,7 @@ class Tensors(nn.Module):
 
     @classmethod
     def below(cls, prefix: str, tensors: Mapping[str, Tensor]) -> Self:
-        """Returns the tensors whose names start with `prefix`, and removes the prefix from the names."""
+        """Creates the module from the tensors whose names start with `prefix`, which is removed from the names."""
         return cls({name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)})
 
     def __getitem__(self, name: str) -> Tensor:

@@ -1,8 +1,8 @@
-"""The class head of pre-training as a detector: the evidence for A_1 to A_k against A_0 (PMSACL Eq. 8).
+"""The class head of the pre-training, used as a detector: the evidence for A_1 to A_k against A_0 (PMSACL Eq. 8).
 
 Pre-training with MedMix learns to distinguish normal images from images with pasted lesions. The class head is usually
-discarded afterwards. Together with distances from normal images, the class head helps to decide whether an image is
-abnormal, but hardly where, because its map has the coarsest stride. The fit does not change the class head.
+discarded afterwards. Combined with distances from normal images, it helps to decide whether an image is abnormal, but
+hardly shows where, because its map has the coarsest stride. The fit does not change the class head.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ClassHeadConfig(Config):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Strides of the maps that the detector uses: only the coarsest one, whose map pre-training pools."""
+        """Strides of the maps that the detector uses: only the coarsest, whose map is pooled in pre-training."""
         return STRIDES[-1:]
 
 
@@ -40,7 +40,7 @@ class ClassHeadConfig(Config):
 class ClassHeadDetector(MapDetector):
     """Detector that scores images by the log odds of A_1 to A_k against A_0. The region of interest has no effect.
 
-    Scores are best at the image size of pre-training (`Encoder.class_head.side`). Ensembles shrink larger images to it.
+    Scores are best at the image size of pre-training (`Encoder.class_head.side`). Ensembles shrink larger images.
     """
 
     name = "class-head"
@@ -70,7 +70,7 @@ class ClassHeadDetector(MapDetector):
         return self
 
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Computes `maps`, `(B, S/32, S/32)`, log odds by position, and `evidence`, `(B,)`, log odds of the images."""
+        """Computes log odds: `maps`, `(B, S/32, S/32)`, for each position, and `evidence`, `(B,)`, for each image."""
         coarse, pooled = maps[STRIDES[-1]], Encoder.pool(maps)
         cells = coarse.permute(0, 2, 3, 1).flatten(0, 2)
         cell_evidence = self.head.evidence(cells, self.encoder.project(cells))

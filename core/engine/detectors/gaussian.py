@@ -1,14 +1,15 @@
 """One multivariate normal distribution per position of a feature pyramid, without a loop over positions.
 
 PaDiM concatenates feature maps of several resolutions after nearest up-sampling (Sec. Anomaly Detection and
-Segmentation). All cells below one coarse cell share its features, so most blocks of their covariances are equal. Each
-shared block is stored once. With the levels l ordered from coarse to fine and y the whitened features, the Cholesky
-factors give
+Segmentation). All fine cells within one coarse cell share its features, so most blocks of their covariances are equal.
+Each shared block is stored once. With the levels l ordered from coarse to fine and y the whitened features, the
+Cholesky factors give
 
     d^2 = sum over levels of |y_l|^2,    y_l = G_l [y_coarser ; x_l - mu_l]
 
 This equals (x - mu)^T Sigma^-1 (x - mu) of the concatenated features exactly, in about a fifth of the memory and work.
-Positions are stored in nested order: the children of a cell are adjacent, so that sharing is a reshape.
+Positions are stored in nested order: the fine cells (children) of a coarse cell are adjacent, so that blocks are shared
+by reshaping.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ class Level:
         return cls(like.new_zeros(p, c, dtype=torch.float64), like.new_empty(p, c, c), like.new_empty(p, c, coarser))
 
     def scatter(self, rows: Tensor, coarser: Tensor | None, summed: bool) -> None:
-        """Adds the products of centred features, `(P, B, c)`, with themselves and with those of coarser levels, `(Q, B,
-        C)`.
+        """Adds the products of centred features with themselves and with the features of coarser levels.
 
-        `summed` is whether the level already holds sums. Otherwise its uninitialised values are overwritten.
+        `rows` are the features, `(P, B, c)`, and `coarser` those of coarser levels, `(Q, B, C)`. `summed` is whether
+        the level already holds sums. Otherwise its uninitialised values are overwritten.
         """
         transposed = rows.transpose(1, 2)
         self.own.baddbmm_(transposed, rows, beta=int(summed))
@@ -55,12 +56,12 @@ class Level:
             self.families(len(coarser)).baddbmm_(family, coarser, beta=int(summed))
 
     def families(self, parents: int) -> Tensor:
-        """Returns `cross` with one matrix per parent cell, (parents, P / parents * c, C), with the children's rows."""
+        """Returns a view of `cross` by parent cell, `(parents, P / parents * c, C)`, with the rows of its children."""
         return self.cross.view(parents, -1, self.cross.shape[2])
 
 
 class Moments:
-    """Running mean (float64) and scatter at every position, in memory that does not grow with the number of images.
+    """Running mean (float64) and scatter at every position. Memory use does not grow with the number of images.
 
     Each batch is centred on its mean and merged as in Chan, Golub and LeVeque (1983). Large sums are never subtracted,
     so float32 scatters agree with float64 ones even if the features are far from zero.
@@ -94,7 +95,7 @@ class Moments:
         self.count += b
 
     def finish(self, epsilon: float = 0.01) -> Gaussian:
-        """Returns the distributions with the covariances scatter / (count - 1) + epsilon I, and uses up the moments.
+        """Returns the distributions, with covariances scatter / (count - 1) + epsilon I. Call this method only once.
 
         Raises ValueError for fewer than 2 images or a singular covariance.
         """
@@ -140,7 +141,7 @@ class Gaussian(nn.Module):
         return [Level(*(self.get_buffer(f"{name}_{depth}") for name in FIELDS)) for depth in depths]
 
     def coarsest(self) -> tuple[Tensor, Tensor]:
-        """Returns means and variances (with epsilon) of the coarsest level, `float64 (P, c)`, row by row."""
+        """Returns the means and variances (with epsilon) of the coarsest level, each `float64 (P, c)`, row by row."""
         level = self.levels[0]
         inverse = level.own.double()  # of the covariance's Cholesky factor
         eye = torch.eye(inverse.shape[1], dtype=inverse.dtype, device=inverse.device).expand_as(inverse)
@@ -148,7 +149,7 @@ class Gaussian(nn.Module):
         return level.mean.double(), factor.square().sum(2)
 
     def distance(self, maps: list[Tensor]) -> Tensor:
-        """Computes Mahalanobis distances on the finest grid, `(B, h, w)`, from fine to coarse maps, `(B, c, h, w)`."""
+        """Computes Mahalanobis distances on the finest grid, `(B, h, w)`, for maps, `(B, c, h, w)`, fine to coarse."""
         squared: Tensor | None = None
         white: Tensor | None = None
         levels = self.levels
@@ -257,7 +258,7 @@ def _by_columns(a: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Pyramid:
-    """Grid sizes (h, w) of a pyramid from coarse to fine, each a divisor of the next, and numbers of channels."""
+    """Grid sizes (h, w) and numbers of channels of a pyramid, from coarse to fine. Each size divides the next."""
 
     grids: tuple[tuple[int, int], ...]
     channels: tuple[int, ...]
@@ -272,7 +273,7 @@ class Pyramid:
         return cls(tuple(grids), tuple(m.shape[1] for m in reversed(maps)))
 
     def cells(self, maps: list[Tensor]) -> list[Tensor]:
-        """Lists each level's features, `(P, B, c)`, coarse to fine, in nested order, from the fine to coarse maps."""
+        """Returns each level's features, `(P, B, c)`, coarse to fine, in nested order. `maps` are fine to coarse."""
         out = []
         for level, (m, grid) in enumerate(zip(reversed(maps), self.grids, strict=True)):
             if tuple(m.shape[2:]) != grid:
@@ -285,7 +286,7 @@ class Pyramid:
         return out
 
     def plane(self, values: Tensor) -> Tensor:
-        """Arranges values of the finest level, `(P, B)`, from nested order on the grid, `(B, h, w)`."""
+        """Rearranges values of the finest level from nested order, `(P, B)`, to the grid, `(B, h, w)`."""
         ys, xs = self._steps(len(self.grids) - 1)
         steps = len(ys)
         values = values.reshape(*[n for pair in zip(ys, xs, strict=True) for n in pair], -1)
@@ -293,9 +294,7 @@ class Pyramid:
         return values.permute(2 * steps, *order).reshape(-1, *self.grids[-1])
 
     def _steps(self, level: int) -> tuple[list[int], list[int]]:
-        """Returns the factors, in rows and in columns, by which the grid grows from each level to the next, down to
-        `level`.
-        """
+        """Returns the factors by which rows and columns multiply from level to level, down to `level`."""
         grids = self.grids[: level + 1]
         first, pairs = grids[0], list(zip(grids, grids[1:], strict=False))
         ys, xs = ([first[axis]] + [b[axis] // a[axis] for a, b in pairs] for axis in (0, 1))

@@ -1,8 +1,8 @@
-"""Mahalanobis distance of pre-trained features of images and of their positions (Rippel, Mertens, Merhof 2021).
+"""Mahalanobis distances of pre-trained features, of images and of their positions (Rippel, Mertens, Merhof 2021).
 
 An image's score is the distance of its average-pooled features from the pooled features of normal images. The heat map
-shows the distance of each position from all positions of normal images. Nothing is trained. Positions are compared
-regardless of their location, so images need not be aligned. Both covariances are shrunk towards a multiple of the
+shows the distance of each position from all positions of normal images. Nothing is trained. Features are compared
+regardless of their position, so images need not be aligned. Both covariances are shrunk towards a multiple of the
 identity by oracle approximating shrinkage, as in scikit-learn; Rippel et al. use the shrinkage of Ledoit and Wolf.
 """
 
@@ -31,9 +31,9 @@ from core.engine.registry import DETECTORS
 class MahalanobisConfig(Config):
     """Options of the Mahalanobis detector.
 
-    strides: Strides of the maps that are average-pooled and concatenated.
-    map_strides: Strides of the maps that are compared position by position.
-    sigma: Standard deviation of the heat map's blur, in pixels at 256 x 256.
+    strides: Strides of the maps that are average-pooled and concatenated for the score.
+    map_strides: Strides of the maps that are compared position by position for the heat map.
+    sigma: Standard deviation of the heat map's Gaussian blur, in pixels of a 256 x 256 image.
     batch: Number of images per step of the fit.
     """
 
@@ -68,12 +68,12 @@ class Normal(nn.Module):
 
 
 def distance(x: Tensor, mean: Tensor, whitening: Tensor) -> Tensor:
-    """Computes `Normal.distance` of vectors x, `(..., D)`, from a mean, `(D,)`, and a whitening matrix, `(D, D)`."""
+    """Computes the Mahalanobis distances of vectors x, `(..., D)`, given a mean, `(D,)`, and a whitening, `(D, D)`."""
     return ((x - mean) @ whitening.T).norm(dim=-1)
 
 
 class Scatter:
-    """Running count, sum and sum of outer products of samples, in memory that does not grow with their number."""
+    """Running count, sum and sum of outer products of samples. Memory use does not grow with the number of samples."""
 
     def __init__(self) -> None:
         self.count, self.sum, self.outer = 0, torch.zeros(()), torch.zeros(())
@@ -84,9 +84,9 @@ class Scatter:
         self.sum, self.outer = self.sum + x.sum(0), self.outer + x.T @ x
 
     def normal(self) -> Normal:
-        """Estimates the normal distribution. The covariance is shrunk by OAS (Chen et al. 2010, Eq. 23).
+        """Estimates the normal distribution, with a covariance shrunk by OAS (Chen et al. 2010, Eq. 23).
 
-        In OAS, oracle approximating shrinkage, the terms 2 / d are omitted as in scikit-learn, because d is large.
+        OAS is oracle approximating shrinkage. Its terms 2 / d are omitted as in scikit-learn, because d is large.
         """
         n, d = self.count, self.sum.shape[0]
         mean = self.sum / n
@@ -108,8 +108,8 @@ class Scatter:
 class Mahalanobis(MapDetector):
     """Detector that scores images by the Mahalanobis distance of their pooled features.
 
-    Predictions have the extras `pooled`, the distance of each whole image, and, if the fit had regions of interest,
-    `pooled_roi`, the distance of each region of interest.
+    Predictions have the extra `pooled`, the distance of each whole image. If regions of interest are given in the fit
+    and in the prediction, they also have `pooled_roi`, the distance of each region of interest.
     """
 
     name = "mahalanobis"
@@ -129,7 +129,7 @@ class Mahalanobis(MapDetector):
         return MahalanobisFitting(encoder, config, size, context.roi)
 
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Computes `maps`, `(B, S/16, S/16)` by default, which do not depend on `roi`, and the extras of the class."""
+        """Computes `maps`, `(B, S/16, S/16)` by default, and the extras of the class. Only extras depend on `roi`."""
         features = features_of(maps, self.config, roi if "pooled_roi" in self.normals else None)
         heat = self.normals["cells"].distance(features["cells"])
         names: list[str] = [name for name in ("pooled", "pooled_roi") if name in features]
@@ -137,7 +137,7 @@ class Mahalanobis(MapDetector):
         return {"maps": blur(heat, self.config.sigma * heat.shape[1] / 256), **distances}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Returns the distances of pooled features, `(B,)`, in the region of interest if `read` received regions."""
+        """Returns the distances of pooled features, `(B,)`: of the region of interest if known, else of the image."""
         return values["pooled_roi" if roi is not None and "pooled_roi" in values else "pooled"]
 
     @classmethod
@@ -176,9 +176,9 @@ class MahalanobisFitting:
 def features_of(maps: dict[int, Tensor], config: MahalanobisConfig, roi: Tensor | None) -> dict[str, Tensor]:
     """Computes pooled and local features by name from maps, `(B, C, h, w)`, by stride.
 
-    The result has `pooled`, `(B, D)`; `cells`, `(B, h, w, D')`, on the grid of the finest map stride; `inside`, `bool
-    (B, h, w)`, whether a position is in the region of interest (True everywhere without `roi`); and, if `roi`, `(B, S,
-    S)`, is given, `pooled_roi`, `(B, D)`, averaged over the region of interest.
+    The result has `pooled`, `(B, D)`; `cells`, `(B, h, w, D')`, on the grid of the finest map stride; and `inside`,
+    `bool (B, h, w)`, True for positions in the region of interest, or everywhere without `roi`. If `roi`, `(B, S, S)`,
+    is given, the result also has `pooled_roi`, `(B, D)`, averaged over the region of interest.
     """
     finest = maps[config.map_strides[0]]
     grid = finest.shape[-2:]

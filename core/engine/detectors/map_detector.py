@@ -36,13 +36,13 @@ class Fitting(Protocol):
 
 
 class MapDetector(Detector):
-    """Base class of detectors that use feature maps. `Config` has the fields `strides` (of the maps) and `batch`."""
+    """Base class of detectors that use the encoder's feature maps. `Config` needs the fields `strides` and `batch`."""
 
     encoder: Encoder
 
     @functools.cached_property
     def reader(self) -> Encoder:
-        """Copy of the encoder for inference, which is faster, and neither trained nor saved."""
+        """Inference copy of the encoder, which is faster. It is neither trained nor saved."""
         return inference_copy(self.encoder)
 
     @classmethod
@@ -52,20 +52,20 @@ class MapDetector(Detector):
 
     @abc.abstractmethod
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Computes the heat maps, `maps` `(B, h, w)`, and the extras by name. Exported graphs contain this method.
+        """Computes the heat maps, `maps` `(B, h, w)`, and the extras by name. It is part of exported graphs.
 
         Args:
-            maps: Encoder's maps by stride, `(B, C, h, w)`, at least for the strides of the configuration.
+            maps: Encoder's maps by stride, `(B, C, h, w)`, for at least the strides of the configuration.
             roi: Regions of interest, `(B, S, S)`, for detectors that pool features over the region, or None.
         """
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
-        """Fits the detector on images, `uint8 (N, S, S, 3)`, each of which is read once, a batch at a time."""
+        """Fits the detector on normal images, `uint8 (N, S, S, 3)`. The encoder processes each image once."""
         return fit_together(encoder, images, [(cls, config)], context)[0]
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts images, `uint8 (N, S, S, 3)`. Raises ValueError if S is not the side length of the fit's images."""
+        """Predicts maps and extras of images, `uint8 (N, S, S, 3)`. Raises ValueError if the fit had another S."""
         return predict_together([self], images, batch=batch, roi=roi)[0]
 
 
@@ -76,12 +76,12 @@ def fit_together(
     detectors: Sequence[tuple[type[MapDetector], Any]],
     context: FitContext = FitContext(),
 ) -> list[Any]:
-    """Fits several detectors in one pass of the encoder and returns them in order, as separate fits would.
+    """Fits several detectors in one pass of the encoder. Returns them in order, as if they were fitted separately.
 
     Args:
         encoder: Encoder of all detectors, which is moved to the context's device and set to eval mode.
         images: Normal images, `uint8 (N, S, S, 3)`.
-        detectors: Class and configuration of each detector. The largest option `batch` is used for all detectors.
+        detectors: Class and configuration of each detector. The largest of their `batch` options is used.
         context: Inputs of the fit, as for `Detector.fit`.
 
     Raises:
@@ -111,7 +111,7 @@ def fit_together(
 def predict_together(
     detectors: Sequence[MapDetector], images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None
 ) -> list[Prediction]:
-    """Predicts images with several detectors of the same encoder in one pass of the encoder.
+    """Predicts images with several detectors that share an encoder, in one pass of the encoder.
 
     Args:
         detectors: Fitted detectors.
@@ -140,8 +140,8 @@ def predict_together(
 def maps_of(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
     """Computes the encoder's maps of images, `uint8 (B, S, S, 3)`, by stride, each `float32 (B, C, h, w)`.
 
-    `encoder` is a copy for inference. bf16 is not used, because it is too imprecise for a covariance. Inside a block of
-    `embed.remembering`, the maps of images that were read before are reused.
+    `encoder` is an inference copy. bf16 is not used, because it is too imprecise for a covariance. Inside a block of
+    `embed.remembering`, the maps of images that were processed before are reused.
     """
 
     def compute(batch: np.ndarray, missing: set[int]) -> dict[int, Tensor]:

@@ -1,8 +1,8 @@
 """PaDiM: a Gaussian of normal features at every position, and the Mahalanobis distance from that Gaussian (Eq. 13).
 
 The encoder's maps at strides 4 to 16 (layers 1 to 3 of a ResNet) are concatenated on the finest grid by nearest
-up-sampling. 100 of their channels are used, which are drawn once at random. Nothing is trained: the fit reads each
-normal image once.
+up-sampling. 100 of their channels, drawn once at random, are used. Nothing is trained: the fit reads each normal image
+once.
 
 The paper leaves two choices open. Here the heat map is smoothed (Gaussian with a sigma of 4 at 256 pixels, as in the
 original PaDiM paper) on the finest grid before up-sampling, which takes little time, and the image's score is the
@@ -35,11 +35,11 @@ class PaDiMConfig(Config):
     """Options of PaDiM.
 
     strides: Strides of the maps that are used, from fine to coarse.
-    channels: Number of channels that are used.
-    epsilon: Number that is added to each variance.
-    sigma: Standard deviation of the heat map's blur, in pixels at 256 x 256.
+    channels: Number of channels that are drawn at random and used.
+    epsilon: Number that is added to the diagonal of each covariance.
+    sigma: Standard deviation of the heat map's Gaussian blur, in pixels of a 256 x 256 image.
     batch: Number of images per step of the fit.
-    seed: Seed of the choice of channels.
+    seed: Seed for drawing the channels.
     """
 
     strides: tuple[int, ...] = (4, 8, 16)
@@ -74,7 +74,7 @@ class PaDiM(MapDetector):
     def fitting(cls, encoder: Encoder, config: PaDiMConfig, count: int, size: int, context: FitContext) -> PaDiMFitting:
         """Starts a fit. Raises ValueError for fewer than 2 images, or if the configuration asks for too many channels.
 
-        The memory use, about 9 kB per position of stride 4 for the Gaussians, does not depend on `count`.
+        The Gaussians take about 9 kB of memory per position of stride 4, whatever `count` is.
         """
         if count < 2:
             raise ValueError(f"PaDiM needs at least 2 normal images, not {count}")
@@ -97,10 +97,10 @@ class PaDiM(MapDetector):
 
         Args:
             count: Number of images of the fit.
-            known: Positions to use, `bool (h, w)` on any grid, or None for all positions.
+            known: Positions to use, `bool (h, w)` on any grid. Defaults to all positions.
 
         Returns:
-            The fraction of the features' variance that the position explains at the coarsest stride, from 0 to 1. The
+            The fraction of the features' variance at the coarsest stride that the position explains, from 0 to 1. The
             fraction is high for objects that have the same pose in every image.
         """
         grid = self.gaussian.pyramid.grids[0]
@@ -137,9 +137,9 @@ class PaDiMFitting:
 
 
 def draw_channels(widths: dict[int, int], channels: int, seed: int, device: torch.device) -> dict[int, Tensor]:
-    """Draws `channels` of all channels at random and returns their indices, `(n,)`, by stride.
+    """Draws `channels` channels at random from all strides and returns their indices, `(n,)`, by stride.
 
-    The result has no entry for a stride without drawn channels. Raises ValueError if there are too few channels.
+    Strides without drawn channels are omitted. Raises ValueError if there are too few channels.
     """
     total = sum(widths.values())
     if channels > total:

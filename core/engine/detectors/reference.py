@@ -1,8 +1,8 @@
 """PaDiM and IGD as the paper prints them (Sec. Anomaly Detection and Segmentation). Start reading here.
 
-Everything is computed one position and one image at a time, in float64. tests/engine/detectors compares the functions
-with `gaussian.py`, which computes PaDiM's distances from covariance blocks that several positions share, and with
-`igd/model.py`, which computes IGD's estimates from blocks of images.
+Everything is computed one position and one image at a time, in float64. Tests in tests/engine/detectors compare the
+functions with `gaussian.py`, which computes PaDiM's distances from covariance blocks that several positions share, and
+with `igd/model.py`, which computes IGD's estimates from blocks of images.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Array = Any  # NumPy array, or CPU tensor without a gradient
 
 
 def joined(maps: Sequence[Array]) -> np.ndarray:
-    """Concatenates maps, `(N, c, h, w)`, fine to coarse, on the finest grid by nearest up-sampling, `(N, C, H, W)`."""
+    """Up-samples maps, `(N, c, h, w)`, fine to coarse, to the finest grid (nearest) and joins them, `(N, C, H, W)`."""
     height, width = maps[0].shape[2:]
     fine = []
     for features in (np.asarray(m, float) for m in maps):
@@ -29,8 +29,8 @@ def joined(maps: Sequence[Array]) -> np.ndarray:
 def s_padim(normal: np.ndarray, x: np.ndarray, epsilon: float) -> np.ndarray:
     """Computes PaDiM's distance sqrt((x_w - mu_w)^T Sigma_w^-1 (x_w - mu_w)) at each position w (PMSACL Eq. 13).
 
-    mu_w and Sigma_w are estimated from the maps `normal`, `(N, C, H, W)`, and epsilon I is added to Sigma_w. Returns
-    the distances, `(B, H, W)`, of the maps x, `(B, C, H, W)`.
+    mu_w and Sigma_w are the mean and covariance of the normal maps `normal`, `(N, C, H, W)`, at the position w, with
+    epsilon I added to Sigma_w. For maps x, `(B, C, H, W)`, the distances have the shape `(B, H, W)`.
     """
     s = np.zeros((len(x), *x.shape[2:]))
     for w in np.ndindex(x.shape[2:]):
@@ -57,7 +57,7 @@ def h_psi(z: Array, mu: Array, sigma_sq: float) -> float:
 
 
 def mu_gamma(z: Array, least: float = 0.1) -> np.ndarray:
-    """Computes the mean of codes z, `(N, Z)`, as in IGD's code: values closer to 0 than `least` become +-`least`."""
+    """Computes the mean of codes z, `(N, Z)`, as in IGD's code: values below `least` in size are set to +-`least`."""
     mu = np.asarray(z, float).mean(0)
     return np.where(abs(mu) < least, np.where(mu < 0, -least, least), mu)
 

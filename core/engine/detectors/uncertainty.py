@@ -17,7 +17,7 @@ SCALES = (1.0, 1.15)  # factors by which views are enlarged
 def scores_of_views(detector: Detector, images: np.ndarray, roi: np.ndarray | None = None) -> np.ndarray:
     """Returns the scores of V views of N images, `(V, N)`. The first view is the original image.
 
-    There is a view, mirrored or not, for each factor in SCALES. Enlarged views are cropped at the centre.
+    For each factor in SCALES there are two views, one of them mirrored. Enlarged views are cropped at the centre.
 
     Args:
         detector: Fitted detector.

@@ -1,8 +1,8 @@
-"""Exports a fitted detector as one ONNX network: image and region of interest in, heat map and scores out.
+"""Exports a fitted detector as one ONNX network, from image and region of interest to heat map and scores.
 
 The network contains normalisation, the encoder, the detector, its scales and the scoring rule, in float32, and uses
-only operations that ONNX supports. It calls the detector's own `read` and `score`. A file is written only if its scores
-agree with the detector's to within CLOSE.
+only operations that ONNX supports. It calls the detector's methods `read` and `score`. A file is kept only if its
+scores agree with those of the detector to within CLOSE.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLOSE = 1e-4  # largest allowed score difference, relative to the score if the s
 
 
 class CannotExport(ValueError):
-    """Raised if a detector cannot be exported as a graph; the message names the detector and the reason."""
+    """Raised if a detector cannot be exported as a graph. The message names the detector and states why."""
 
 
 def exportable() -> list[str]:
@@ -52,7 +52,7 @@ class Graph(nn.Module):
         self.detector, self.reader = detector, reader_of(detector)
 
     def forward(self, images: Tensor, roi: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns maps `(N, h, w)` and two scores `(N,)`, over the entire image and over the region of interest.
+        """Returns maps `(N, h, w)`, scores `(N,)` of the entire images and scores `(N,)` of the regions of interest.
 
         The images are uint8 `(N, S, S, 3)`, the regions of interest uint8 `(N, S, S)`.
         """
@@ -61,7 +61,7 @@ class Graph(nn.Module):
 
 
 def reader_of(detector: Detector) -> nn.Module:
-    """Returns a network from images and regions to a detector's maps and extras. Raises CannotExport if impossible."""
+    """Returns a network that computes a detector's maps and extras. Raises CannotExport if that is impossible."""
     if isinstance(detector, Ensemble):
         return _Ensemble(detector)
     if isinstance(detector, EXPORTED):
@@ -137,7 +137,7 @@ def floats(images: Tensor) -> Tensor:
 def shrunk(pixels: Tensor, side: int) -> Tensor:
     """Shrinks uint8 `(N, S, S)` or `(N, S, S, 3)` to side length `side`, as OpenCV does with INTER_AREA.
 
-    Halves are rounded to the even number, or up if `side` is half of S.
+    Values that end in .5 are rounded to the even number, or up if `side` is half of S.
     """
     size = int(pixels.shape[1])
     weights = torch.from_numpy(_shares(size, side))
@@ -159,7 +159,7 @@ def _shares(size: int, side: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Written:
-    """File size in `bytes` of an ONNX file, and its largest score `difference` to the detector (see `furthest`)."""
+    """Size of an ONNX file in `bytes`, and the largest `difference` of its scores from the detector's (`furthest`)."""
 
     bytes: int
     difference: float
@@ -179,9 +179,9 @@ def library() -> Any:
 def write_onnx(detector: Detector, images: np.ndarray, roi: np.ndarray, file: Path) -> Written:
     """Writes a detector's graph to an ONNX file and compares its scores with the detector's on sample images.
 
-    The graph runs in onnxruntime and accepts any number of images. The sample images are uint8 `(N, S, S, 3)`, their
-    regions of interest uint8 `(N, S, S)`. Raises CannotExport, and leaves no file, if the detector cannot be exported
-    or if a score differs by more than CLOSE.
+    The graph accepts 1 to 4096 images. The sample images are uint8 `(N, S, S, 3)`, their regions of interest uint8 `(N,
+    S, S)`. Raises CannotExport, and leaves no file, if the detector cannot be exported or a score differs by more than
+    CLOSE in onnxruntime.
     """
     onnxruntime = library()
     graph = Graph(detector).eval().requires_grad_(False)
@@ -214,7 +214,7 @@ def scores_of(detector: Detector, images: np.ndarray, roi: np.ndarray) -> tuple[
 
 @contextlib.contextmanager
 def full_precision(detector: Detector) -> Iterator[None]:
-    """Makes a detector's lesion heads compute in float32 inside the block, even on devices that would use bfloat16."""
+    """Context manager: a detector's lesion heads compute in float32 in the block, even if they would use bfloat16."""
     if isinstance(detector, LesionHead):
         config = detector.config
         detector.config = config.replace(autocast=False)
@@ -230,14 +230,14 @@ def full_precision(detector: Detector) -> Iterator[None]:
 
 
 def furthest(scores: Any, expected: Any) -> float:
-    """Returns the largest difference between two lists of scores, relative to the expected score if that is above 1."""
+    """Returns the largest difference between scores and expected scores, relative to expected scores above 1."""
     differences = [np.abs(a - b) / np.maximum(1, np.abs(b)) for a, b in zip(scores, expected, strict=True)]
     return float(np.max(differences))
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppresses the exporter's log messages, warnings and printed output inside the block."""
+    """Context manager that suppresses log messages, warnings and output of the exporter."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""Features centred by class, which l_PMSACL compares (PMSACL Eq. 6).
+"""Centring of features by class, for l_PMSACL (PMSACL Eq. 6).
 
 The code accepts torch tensors and NumPy arrays without importing torch, so that the web server does not have to load
 torch to centre features.
@@ -26,4 +26,4 @@ def centred(z: Array, labels: Array, centres: Array) -> Array:
     """
     difference = z - centres[labels]
     squared = (difference * difference).sum(1)[:, None]
-    return difference / squared.clip(min=LEAST**2) ** 0.5
+    return difference * (squared > LEAST**2) / squared.clip(min=LEAST**2) ** 0.5

@@ -1,7 +1,7 @@
 """Multi-scale structural similarity (MS-SSIM; Wang, Simoncelli, Bovik 2003) of two images, as a number and as a map.
 
-At each level the images are compared in Gaussian windows, then halved. Contrast and structure are compared at every
-level, and luminance only at the last, coarsest level.
+At each level, the images are compared in Gaussian windows, then halved in size for the next level. Contrast and
+structure are compared at every level, and luminance only at the last, coarsest level.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Comparison = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def fit_levels(size: int, window: int, weights: tuple[float, ...]) -> tuple[float, ...]:
-    """Returns the weights of the levels at which the window fits the image, rescaled to the sum of all `weights`.
+    """Returns the weights of the levels at which the window fits in the image, rescaled to the sum of all `weights`.
 
-    `size` and `window` are side lengths in pixels. The usual five levels with a window of 11 pixels need images of 176
+    `size` and `window` are side lengths in pixels. With a window of 11 pixels, five levels need images of at least 176
     pixels, and three levels fit images of 64 pixels. Raises ValueError if the window is larger than the image.
     """
     count = 0
@@ -75,11 +75,11 @@ def ms_ssim(
 ) -> Tensor:
     """Computes the multi-scale structural similarity of pairs of images, `(B,)`, at most 1.
 
-    The similarities of all levels are multiplied, and the products are averaged over channels.
+    Each level's similarity is raised to the power of its weight. The product over levels is averaged over channels.
 
     Args:
         x: Images, `float (B, C, S, S)`.
-        y: Images that are compared with x, of the same shape.
+        y: Images with which x is compared, of the same shape.
         data_range: Range of the pixel values, 1 for images in [0, 1].
         window: Side length of the Gaussian window in pixels, an odd number.
         weights: Exponent of the similarity at each level. All levels must fit the images; see `fit_levels`.
@@ -98,7 +98,7 @@ def dissimilarity_map(
 
     The dissimilarity of each level, 1 - similarity, is resized to S x S pixels and multiplied by the level's weight.
     The map is the sum over levels. Borders are mirrored, so that every pixel has a value. Values are 0 where both
-    images agree, and at most twice the sum of the weights. The arguments are those of `ms_ssim`.
+    images agree, and at most twice the sum of the weights. The arguments are the same as for `ms_ssim`.
     """
     kernel, size, half = _window(window, x), x.shape[2:], window // 2
     total = x.new_zeros(x.shape[0], *size)

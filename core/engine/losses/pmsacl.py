@@ -1,7 +1,7 @@
 """The losses of PMSACL in float32: l_PMSACL (Eqs. 4, 5, 7), l_ctr (Eq. 3), l_aug (Eq. 8) and l_pos (Eq. 9).
 
-l_PMSACL contrasts samples centred by class (Eq. 6, `centred.py`), with a temperature per pair of classes.
-`variance_loss` is an addition of this project. The contrastive losses of other papers follow at the end.
+l_PMSACL is a contrastive loss on features centred by class (Eq. 6, `centred.py`), with a temperature for each pair of
+classes. `variance_loss` is an addition of this project. The end of the file has contrastive losses of other papers.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ CENTRINGS, POSITIVES = ("both", "denominator"), ("view", "class")
 def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
     """Computes kappa(n, m), `(M, M)`, for all pairs of samples with the classes `labels`, `(M,)` (PMSACL Eq. 7).
 
-    kappa is 1 / (alpha tau) for two samples of one class, and 1 / tau otherwise. In the paper, samples of one class
-    should repel each other less. This requires alpha > 1, although the paper calls alpha 'smaller'. With alpha = 1 the
-    loss is the plain contrastive loss. Raises ValueError unless tau and alpha are above 0 and finite.
+    kappa is 1 / (alpha tau) for two samples of the same class, and 1 / tau otherwise. In the paper, samples of the same
+    class should repel each other less. This requires alpha > 1, although the paper calls alpha 'smaller'. With alpha =
+    1 the loss is the plain contrastive loss. Raises ValueError unless tau and alpha are above 0 and finite.
     """
     if not (0 < tau < math.inf and 0 < alpha < math.inf):
         raise ValueError(f"tau and alpha must be above 0 and finite, not {tau} and {alpha}")
@@ -44,28 +44,28 @@ def pmsacl_loss(
 ) -> Tensor:
     """Computes l_PMSACL, the contrastive loss of features centred by class (PMSACL Eqs. 4, 5 and 7).
 
-    The loss is the mean over samples i, whose partner is p, of
-    -log( exp(f_i . f_p / tau) / sum over j != i of exp(kappa_ij f_i . f_j) ). Here f is a sample's feature minus the
-    centre of its class, scaled to length 1. kappa_ij is 1 / (alpha tau) if i and j have the same class, else 1 / tau.
-    The sum includes the partner, as printed in the paper: with alpha other than 1 the loss can be negative.
+    The loss is the mean over samples i, whose partner is p, of -log( exp(f_i . f_p / tau) / sum over j != i of
+    exp(kappa_ij f_i . f_j) ). Here f is a sample's feature minus the centre of its class, scaled to length 1. kappa_ij
+    is 1 / (alpha tau) if i and j have the same class, else 1 / tau. The sum includes the partner, as printed in the
+    paper, so that the loss can be negative unless alpha is 1.
 
     Args:
-        z: Features of two weak views of each image that MedMix made, `(M, D)`, in any order.
+        z: Features of two weak views of each MedMix image, `(M, D)`, in any order.
         labels: Class of each view, `(M,)`, integers from 0 to k.
         partners: Index of the other view of the same image, `(M,)`.
         centres: Centre of each class, `(k + 1, D)`. The centres receive no gradient.
         tau: Temperature, above 0.
-        alpha: Factor of the temperature within a class, above 0. Above 1, samples of one class repel each other less.
-        centring: `both` as in the paper, or `denominator` to leave the features in the numerator uncentred.
-        positives: `view` as in the paper, or `class` to replace the cosine with the partner by the mean cosine with all
-            views of other images of the class.
+        alpha: Factor, above 0, of the temperature of same-class pairs. Above 1, they repel each other less.
+        centring: `both` as in the paper, or `denominator` to centre features only in the denominator.
+        positives: `view` as in the paper, or `class` to use the mean cosine with all views of other images of the same
+            class instead of the cosine with the partner.
 
     Returns:
         The loss, a float32 scalar.
 
     Raises:
-        ValueError: If shapes do not fit, there is no sample, or an argument is invalid. Values of labels and partners
-            are checked only on a CPU, because the check would have to wait for a GPU.
+        ValueError: If shapes do not match, z is empty, or an argument is invalid. The values of labels and partners are
+            checked only on a CPU, because the check would have to wait for a GPU.
 
     Example:
         >>> import torch
@@ -103,7 +103,7 @@ def pmsacl_loss(
 
 
 def check_pairs(labels: Tensor, partners: Tensor, classes: int) -> None:
-    """Raises ValueError unless each label is below `classes` and each partner is another sample of the same class."""
+    """Raises ValueError unless each label is from 0 to `classes` - 1 and each partner another sample of that class."""
     for name, values, end in (("labels", labels, classes), ("partners", partners, len(labels))):
         if values.is_floating_point() or values.dtype == torch.bool:
             raise ValueError(f"{name} must be whole numbers, not {values.dtype}")
@@ -121,11 +121,11 @@ def check_pairs(labels: Tensor, partners: Tensor, classes: int) -> None:
 
 
 def loss_of_a_constant(feature: Tensor, labels: Tensor, centres: Tensor, tau: float, alpha: float) -> Tensor:
-    """Computes the value of `pmsacl_loss` for samples that all have the same `feature`, `(D,)`.
+    """Computes the value that `pmsacl_loss` takes if all samples have the same `feature`, `(D,)`.
 
-    An encoder that does not distinguish images reaches this value. The centres still give each class a separate
+    An encoder that does not distinguish images reaches this value. After centring, each class still has its own
     direction, and all positive pairs have a cosine of 1, whatever `centring` and `positives` are. The cost grows with
-    the (k + 1)^2 pairs of classes, not with the M^2 pairs of samples. The other arguments are those of `pmsacl_loss`.
+    the (k + 1)^2 pairs of classes, not with the M^2 pairs of samples. The other arguments are as in `pmsacl_loss`.
     """
     classes = torch.arange(len(centres), device=labels.device)
     counts = F.one_hot(labels, len(centres)).sum(0)  # `bincount` would have to wait for a GPU
@@ -174,10 +174,10 @@ EPSILON = 1e-4
 def variance_loss(z: Tensor, labels: Tensor) -> Tensor:
     """Computes l_var, a hinge loss on the spread of features within each class. The paper does not have this term.
 
-    The loss is the mean over classes and dimensions of max(0, 1 - sd), as in VICReg (Bardes, Ponce, LeCun 2022, Eq. 1),
-    where sd is the standard deviation of features of length 1 times the square root of their dimension. The term is
-    needed because l_PMSACL centres by label, so that even a constant feature lowers l_PMSACL. The value is about 1 for
-    a constant feature, and 0 if directions within each class are spread as widely as uniformly random directions.
+    Features are first scaled to the length sqrt(D). The loss is the mean over classes and dimensions of max(0, 1 - sd),
+    as in VICReg (Bardes, Ponce, LeCun 2022, Eq. 1), where sd is the standard deviation within the class. The term is
+    needed because l_PMSACL centres features by label, so that even a constant feature lowers l_PMSACL. The loss is
+    about 1 for a constant feature, and about 0 for uniformly random directions within each class.
 
     Args:
         z: Features, `(M, D)`.
@@ -199,9 +199,9 @@ class PMSACLLoss(nn.Module):
     See `pmsacl_loss` for the formula.
 
     Args:
-        centres: Mean feature of each class A_0 to A_k by the untrained encoder (Eq. 2), `(k + 1, D)`; not trained.
+        centres: Mean features of the classes A_0 to A_k before training (Eq. 2), `(k + 1, D)`. They are not trained.
         tau: Temperature (Eq. 7), above 0.
-        alpha: Factor of the temperature within a class (Eq. 7), above 0. Above 1, its samples repel each other less.
+        alpha: Factor, above 0, of the temperature of same-class pairs (Eq. 7). Above 1, they repel each other less.
 
     Raises:
         ValueError: If an argument is invalid.
@@ -230,12 +230,12 @@ class PMSACLLoss(nn.Module):
         """Computes the loss, a float32 scalar.
 
         Args:
-            z: Features of two weak views of each image that MedMix made, `(M, D)`, in any order.
+            z: Features of two weak views of each MedMix image, `(M, D)`, in any order.
             labels: Class of each view, `(M,)`, integers from 0 to k.
             partners: Index of the other view of the same image, `(M,)`. Both views have the same class.
 
         Raises:
-            ValueError: If shapes or values do not fit, or there is no sample.
+            ValueError: If shapes do not match, a label or partner is invalid, or z is empty.
         """
         loss = pmsacl_loss(z, labels, partners, self.centres, self.tau, self.alpha)
         if z.device.type != "cpu":
@@ -262,9 +262,9 @@ def nt_xent(z: Tensor, partners: Tensor, tau: float = 0.2) -> Tensor:
 def one_way(z: Tensor, partners: Tensor, tau: float = 0.2) -> Tensor:
     """Computes the one-way contrastive loss as in the released code of Sohn et al. (2021, Eq. 3).
 
-    The loss is the mean over first views i, whose partner is p, of -log( exp(u_i . u_p / tau) / sum over second views j
-    of exp(u_i . u_j / tau) ), where u = z / ||z||. The features `z` have the shape `(M, D)`, and `partners`, `(M,)`,
-    holds the index of the other view of the same image. The first view of an image is the one with the lower index.
+    The loss is the mean over first views i of -log( exp(u_i . u_p / tau) / sum over second views j of exp(u_i . u_j /
+    tau) ), where p is the partner of i and u = z / ||z||. The first view of an image is the view with the lower index.
+    `z` has the shape `(M, D)`. `partners`, `(M,)`, holds the index of the other view of the same image.
     """
     u = F.normalize(z.float(), dim=1)
     row = torch.arange(len(u), device=u.device)

@@ -1,9 +1,9 @@
 """The losses of PMSACL as the paper prints them, computed one sample and one term at a time. Start reading here.
 
-The functions share these arguments: z `(M, D)` holds the features f_theta(x^(n,l)) of a minibatch, labels `(M,)` the
-class n of each feature, partners `(M,)` the row of the other weak view of the same x^(n), and c `(k + 1, D)` the class
-centres. The losses used in training (`pmsacl.py`, `centred.py`) compute the same values up to 1e-5 in matrix form
-(tests/engine/losses).
+All functions use the same arguments: z, `(M, D)`, the features f_theta(x^(n,l)) of a minibatch; labels, `(M,)`, the
+class n of each feature; partners, `(M,)`, the index of the other weak view of the same x^(n); and c, `(k + 1, D)`, the
+class centres. The losses used in training (`pmsacl.py`, `centred.py`) compute the same values to within 1e-5 in matrix
+form (tests/engine/losses).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Array = Any  # NumPy array, or CPU tensor without a gradient
 
 
 def f(z_i: Array, c_n: Array) -> np.ndarray:
-    """Computes the feature f^(n,l) = (f_theta(x^(n,l)) - c_n) / || f_theta(x^(n,l)) - c_n ||_2 (PMSACL Eq. 6)."""
+    """Computes the centred feature f^(n,l) = (f_theta(x^(n,l)) - c_n) / || f_theta(x^(n,l)) - c_n ||_2 (Eq. 6)."""
     d = np.asarray(z_i, float) - np.asarray(c_n, float)
     return np.asarray(d / math.sqrt(d @ d))
 
@@ -29,7 +29,7 @@ def kappa(n: int, m: int, tau: float, alpha: float) -> float:
 
 
 def l_pmsacl(z: Array, labels: Array, partners: Array, c: Array, tau: float, alpha: float) -> float:
-    """Computes l_PMSACL, the mean over all samples of the loss of one sample (PMSACL Eq. 4)."""
+    """Computes l_PMSACL, the mean of the losses of all samples, `l_pmsacl_of` (PMSACL Eq. 4)."""
     return sum(l_pmsacl_of(i, z, labels, partners, c, tau, alpha) for i in range(len(z))) / len(z)
 
 
@@ -74,7 +74,7 @@ def nt_xent(z: Array, partners: Sequence[int], tau: float) -> float:
 
 
 def supcon(z: Array, labels: Array, tau: float) -> float:
-    """Computes the supervised contrastive loss L_out (Khosla et al. 2020, Eq. 2), for two or more samples per class."""
+    """Computes the supervised loss L_out (Khosla et al. 2020, Eq. 2). Each class must have at least two samples."""
     u = _unit(z)
     total = 0.0
     for i in range(len(z)):
@@ -93,10 +93,10 @@ def _others(z: Array, i: int) -> list[int]:
 
 
 def l_var(z: Array, labels: Array, epsilon: float) -> float:
-    """Computes l_var, a term that is not in the paper.
+    """Computes l_var, an additional term that is not in the paper.
 
-    The term is the hinge loss of VICReg (Bardes, Ponce, LeCun 2022, Eq. 1) on the spread within each class of two or
-    more samples.
+    l_var is VICReg's hinge loss (Bardes, Ponce, LeCun 2022, Eq. 1) on the standard deviation of features within each
+    class. `epsilon` is added to the variances. Classes with a single sample are ignored.
     """
     u = np.array(_unit(z)) * math.sqrt(z.shape[1])
     hinges = []

@@ -1,4 +1,4 @@
 """Metrics of the report: detection, localisation, PRO (per-region overlap) and their confidence intervals.
 
-Nothing is imported here, so that the web server can search for nearest neighbours (`vectors`) without loading torch.
+Nothing is imported here, so that the web server can find nearest neighbours (`vectors`) without loading torch.
 """

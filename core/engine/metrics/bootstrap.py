@@ -1,7 +1,7 @@
 """Bootstrap confidence intervals of the detection and localisation metrics.
 
-Images, not pixels, are drawn with replacement, normal and abnormal images separately, so that every bootstrap sample
-contains both. A sample is a row of counts, one per image; matrix products give the metrics of all samples at once.
+Images, not pixels, are drawn with replacement, separately for normal and abnormal images, so that every sample contains
+both. A sample is stored as counts, one per image; matrix products give the metrics of all samples at once.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ MOST_PIXELS = 4_000_000  # approximate number of pixels outside lesions that are
 
 
 def bootstrap_counts(groups: np.ndarray, times: int, seed: int, patients: np.ndarray | None = None) -> np.ndarray:
-    """Draws bootstrap samples and returns how often each image occurs in each sample, float32 `(times, N)`.
+    """Draws bootstrap samples; returns how often each sample contains each image, float32 `(times, N)`.
 
     Args:
-        groups: `(N,)` labels of the images; every sample has the original number of images of each label.
+        groups: `(N,)` labels of the images; samples have the same number of images with each label as the data.
         times: Number of bootstrap samples.
         seed: Random seed.
-        patients: `(N,)` patients of the images, or None to draw single images. Whole patients are drawn, separately for
-            patients with and without the highest label, because images of one patient are not independent.
+        patients: `(N,)` patients of the images, or None to draw single images. Images of one patient are not
+            independent, so whole patients are drawn, separately for each highest label of a patient's images.
     """
     if patients is not None:
         _, owner = np.unique(patients, return_inverse=True)
@@ -49,13 +49,13 @@ def interval(values: np.ndarray, level: float = 0.95) -> list[float] | None:
 def interval_of_mean(
     values: np.ndarray, patients: np.ndarray | None = None, times: int = 2000
 ) -> tuple[float, float] | None:
-    """Returns the 95 % bootstrap interval of the mean of `values` `(N,)`, drawing whole `patients` `(N,)` if given."""
+    """Returns the 95 % bootstrap interval of the mean of `values` `(N,)`, over whole `patients` `(N,)` if given."""
     bounds = interval(means(values, bootstrap_counts(np.ones(len(values), int), times, 0, patients)))
     return None if bounds is None else (bounds[0], bounds[1])
 
 
 def means(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Computes the mean of `values` `(N,)` in each bootstrap sample from `counts` `(times, N)`: float64 `(times,)`."""
+    """Computes the means of `values` `(N,)` in bootstrap samples `counts` `(times, N)`: float64 `(times,)`."""
     with np.errstate(invalid="ignore"):  # the mean of an empty sample is NaN, which `interval` ignores
         return counts @ values.astype(np.float64) / counts.sum(1)
 
@@ -70,7 +70,7 @@ def aurocs(below: np.ndarray, above: np.ndarray) -> np.ndarray:
 
 
 def detection(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns each sample's exact AUROC and average precision, given scores, labels `(N,)` and counts `(times, N)`."""
+    """Returns exact AUROCs and average precisions of samples, given scores, labels `(N,)` and counts `(times, N)`."""
     order = np.argsort(scores, kind="stable")
     starts = np.flatnonzero(np.diff(scores[order], prepend=np.nan))
     abnormal = labels[order].astype(bool)
@@ -90,7 +90,7 @@ def _detection(counts: np.ndarray, abnormal: np.ndarray, starts: np.ndarray) -> 
 
 
 def histograms(maps: np.ndarray, weights: np.ndarray, healthy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the sum of weights and the number of healthy pixels in each bin of map values, two float32 `(N, BINS)`.
+    """Returns each image's sum of weights and number of healthy pixels per bin of map values: two `(N, BINS)`.
 
     `maps`, `weights` and the bool mask `healthy` are `(N, S, S)`; the weights are 0 outside lesions.
     """
@@ -111,8 +111,8 @@ def histograms(maps: np.ndarray, weights: np.ndarray, healthy: np.ndarray) -> tu
 def pros(heavy: np.ndarray, regions: np.ndarray, light: np.ndarray, limit: float = LIMIT) -> np.ndarray:
     """Computes the PRO (per-region overlap) of each bootstrap sample that contains a lesion region.
 
-    `heavy` and `light`, both `(times, K)`, are region weights and numbers of healthy pixels over K ascending bins;
-    `regions` `(times,)` is the number of lesion regions per sample, and `limit` the largest false positive rate.
+    `heavy` and `light`, both `(times, K)`, are sums of lesion weights and numbers of healthy pixels in K ascending
+    bins; `regions` `(times,)` is the number of lesion regions per sample, and `limit` the largest false positive rate.
     """
     usable = regions > 0
     heavy, light, regions = heavy[usable], light[usable], regions[usable]

@@ -1,6 +1,6 @@
-"""Quality of a 2-D map and of its classes, measured in the *original* feature space.
+"""Measures the quality of a 2-D map of features, and how well classes are separated in the *original* features.
 
-All metrics use a random sample of at most `sample` points, because trustworthiness and silhouette compare all pairs.
+Most metrics use a random sample of at most `sample` points, because some of them compare all pairs of points.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMES = {
 
 
 def draw(n: int, sample: int, seed: int) -> np.ndarray:
-    """Returns the indices of a random sample of at most `sample` of `n` points, in ascending order."""
+    """Draws at most `sample` of `n` points at random; returns their indices in ascending order."""
     if n <= sample:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, sample, replace=False))
@@ -33,7 +33,7 @@ def draw(n: int, sample: int, seed: int) -> np.ndarray:
 def between_within(features: np.ndarray, labels: np.ndarray) -> float:
     """Computes the mean distance between class means, divided by the mean distance of points from their class mean.
 
-    A larger ratio means better separated classes. The features are `(N, D)`, the labels `(N,)`.
+    A larger ratio means that classes are better separated. The features are `(N, D)`, the labels `(N,)`.
     """
     names = np.unique(labels)
     means = np.stack([features[labels == c].mean(0) for c in names])
@@ -46,7 +46,7 @@ def between_within(features: np.ndarray, labels: np.ndarray) -> float:
 
 
 def knn_purity(features: np.ndarray, labels: np.ndarray, k: int = 10) -> tuple[float, float]:
-    """Computes the fraction of a point's `k` nearest neighbours with its label, and the fraction expected by chance.
+    """Computes which fraction of a point's `k` nearest neighbours has its label, and the fraction expected by chance.
 
     Both are averaged over classes, so that a large class does not dominate small ones. For a class with m of N points,
     the expected fraction is (m - 1) / (N - 1). The features are `(N, D)`, the labels `(N,)`.
@@ -66,8 +66,8 @@ def cluster_metrics(
 
     Returns:
         `silhouette` (-1 to 1, larger is better), `davies_bouldin` (0 or more, smaller is better), `knn_purity` and its
-        chance level `knn_chance` (0 to 1), `between_within` (0 or more, larger is better) and `points`, the number of
-        points used. The dictionary is empty unless at least two classes have two or more points.
+        chance level `knn_chance` (0 to 1), `between_within` (0 or more, larger is better) and `points` (number of
+        points used). The dictionary is empty if fewer than two classes have two or more points.
     """
     pick = draw(len(features), sample, seed)
     x, y = np.asarray(features[pick], np.float64), np.asarray(labels)[pick]
@@ -92,12 +92,12 @@ def lesion_side(features: np.ndarray, classes: np.ndarray, truth: np.ndarray) ->
 
     Args:
         features: `(N, D)` features.
-        classes: `(N,)` number n of the image's class A_n, or -1 for test images.
-        truth: `(N,)` ground truth, 1 for abnormal and 0 for normal test images, -1 for all other images.
+        classes: `(N,)` class of each image, n for class A_n (n pasted lesions), or -1 for test images.
+        truth: `(N,)` ground truth: 1 for abnormal test images, 0 for normal test images, -1 for all other images.
 
     Returns:
-        Fractions (0 to 1) of test images whose nearest class mean is not that of A_0: `lesion_side` for abnormal and
-        `lesion_side_normal` for normal images, if any; an empty dictionary without A_0 or without pasted lesions.
+        Fractions (0 to 1) of test images whose nearest class mean is not that of A_0: `lesion_side` for abnormal
+        images, `lesion_side_normal` for normal images. The dictionary is empty without A_0 or without pasted lesions.
     """
     names = np.unique(classes[classes >= 0])
     if not {0} < set(names.tolist()):
@@ -111,7 +111,7 @@ def lesion_side(features: np.ndarray, classes: np.ndarray, truth: np.ndarray) ->
 def map_trustworthiness(
     features: np.ndarray, coords: np.ndarray, *, k: int = 12, sample: int = 2000, seed: int = 0
 ) -> float:
-    """Computes how far neighbours on a map, `coords` `(N, 2)`, are neighbours in the features `(N, D)`.
+    """Measures to what extent neighbours on a map, `coords` `(N, 2)`, are also neighbours in the features `(N, D)`.
 
     Trustworthiness is 1 for a perfect map, about 0.5 for a random map, and NaN for fewer than three points.
     """
@@ -137,16 +137,16 @@ def map_quality(
     seed: int = 0,
     trustworthiness: float | None = None,
 ) -> dict[str, Any]:
-    """Computes the metrics and warnings shown with a map: `cluster_metrics`, trustworthiness, silhouette on the map.
+    """Computes the metrics and warnings shown with a map of features.
 
     Args:
         features: `(N, D)` features.
         coords: `(N, 2)` coordinates on the map.
         labels: `(N,)` classes.
-        plain: `(N, D)` features before class centring, which uses the class and can separate or merge classes, or None.
+        plain: `(N, D)` features before class centring, to detect classes that are separated by centring only, or None.
         sample: Largest number of points used.
         seed: Seed of the random sample.
-        trustworthiness: Trustworthiness of the complete map if the points are only a part of it; None to compute it.
+        trustworthiness: Trustworthiness of the complete map, if known. Defaults to that of the given points.
     """
     numbers = cluster_metrics(features, labels, sample=sample, seed=seed)
     numbers["trustworthiness"] = (
@@ -164,7 +164,7 @@ def map_quality(
 
 
 def warnings(numbers: dict[str, Any]) -> list[str]:
-    """Returns one sentence for each reason to distrust the map, given the result of `map_quality`."""
+    """Returns one sentence per reason to distrust the map, given the metrics that `map_quality` computed."""
     sentences = []
     trustworthiness, silhouette, on_map = (numbers.get(k) for k in ("trustworthiness", "silhouette", "map_silhouette"))
     if trustworthiness is not None and trustworthiness < 0.85:

@@ -1,6 +1,6 @@
 """Paired comparisons of methods on the same images: tests, a correction for multiple testing, bootstrap intervals.
 
-Both detectors use the same bootstrap samples, so that images that are hard for both do not widen the interval."""
+Both methods use the same bootstrap samples, so that images that are hard for both do not widen the interval."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from core.engine.metrics.localised import at_once
 
 
 def placements(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes DeLong's structural components of the AUROC of scores `(N,)` with labels `(N,)`, ties counting half.
+    """Computes DeLong's structural components of the AUROC from scores `(N,)` and labels `(N,)`; ties count half.
 
-    Returns the fraction of normal images with a lower score than each abnormal image, and the fraction of abnormal
-    images with a higher score than each normal image. The mean of either array is the AUROC.
+    Returns, for each abnormal image, the fraction of normal images with a lower score and, for each normal image, the
+    fraction of abnormal images with a higher score. The mean of either array is the AUROC.
     """
     sick, well = scores[labels == 1], scores[labels == 0]
     ranks, sick_ranks, well_ranks = scipy.stats.rankdata(scores), scipy.stats.rankdata(sick), scipy.stats.rankdata(well)
@@ -31,20 +31,20 @@ def placements(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
 def delong(
     ours: np.ndarray, theirs: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None
 ) -> tuple[float, float]:
-    """Compares the mean AUROCs of two methods on the same images by DeLong's test (DeLong et al. 1988).
+    """Compares the mean AUROCs of two methods on the same N images with DeLong's test (DeLong et al. 1988).
 
     Args:
         ours: `(S, N)` scores of the first method with S random seeds.
         theirs: `(T, N)` scores of the second method with T random seeds.
         labels: `(N,)` labels, 1 for abnormal and 0 for normal images.
-        groups: `(N,)` patients of the images, to compute the variance over patients (Obuchowski 1997), or None.
+        groups: `(N,)` patients of the images, for a variance over patients (Obuchowski 1997), or None.
 
     Returns:
         The first method's mean AUROC minus the second's, and the two-sided p-value, which accounts for the covariance
         of all AUROCs. Methods with equal scores have p = 1.
 
     Raises:
-        ValueError: If there are fewer than two images or two patients of either label.
+        ValueError: If a label has fewer than two images or two patients.
     """
     labels = np.asarray(labels).astype(int)
     if min((labels == 1).sum(), (labels == 0).sum()) < 2:
@@ -82,18 +82,18 @@ def _variance(sick: np.ndarray, well: np.ndarray, labels: np.ndarray, groups: np
 def paired_bootstrap(
     ours: np.ndarray, theirs: np.ndarray, groups: np.ndarray | None = None, times: int = 2000, seed: int = 0
 ) -> tuple[float, float]:
-    """Compares two means over the same images by the bootstrap.
+    """Compares the means of two methods' values over the same N images by the bootstrap.
 
     Args:
         ours: `(N,)` values of the first method, such as the Dice of each image.
         theirs: `(N,)` values of the second method.
-        groups: `(N,)` groups of images, such as patients, that are drawn as a whole, or None to draw single images.
+        groups: `(N,)` groups, such as patients, whose images are drawn together, or None to draw single images.
         times: Number of bootstrap samples.
         seed: Random seed.
 
     Returns:
-        The difference of the means, and its two-sided p-value: twice the smaller fraction of samples on either side of
-        0, at least 1 / `times`.
+        The first mean minus the second, and the two-sided p-value: twice the smaller of the fractions of samples below
+        and above 0, but at least 1 / `times`.
     """
     gap = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
     _, member = np.unique(np.arange(len(gap)) if groups is None else groups, return_inverse=True)
@@ -105,7 +105,7 @@ def paired_bootstrap(
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """Returns the p-values after Holm's correction for multiple testing (1979), in the same order."""
+    """Returns the p-values corrected for multiple testing by Holm's method (1979), in the same order."""
     order = np.argsort(p_values)
     adjusted, highest = np.empty(len(p_values)), 0.0
     for rank, i in enumerate(order):
@@ -125,7 +125,7 @@ class Read:
     Attributes:
         scores: `(N,)` anomaly scores.
         maps: `(N, h, w)` heat maps at the detector's own resolution.
-        held: Calibration on held-out normal images, with the pixel threshold.
+        held: Calibration on held-out normal images, which includes the pixel threshold.
     """
 
     scores: np.ndarray
@@ -140,7 +140,7 @@ class Truth:
     Attributes:
         labels: `(N,)` labels, 1 for abnormal and 0 for normal images.
         masks: `(N, S, S)` lesion masks of 0 and 1.
-        has_mask: bool `(N,)`, whether the image is abnormal and has a lesion mask.
+        has_mask: bool `(N,)`, True for abnormal images with a lesion mask.
         roi: uint8 `(N, S, S)` regions of interest, or None.
         patients: `(N,)` patients of the images, or None.
     """
@@ -153,15 +153,15 @@ class Truth:
 
 
 def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 0) -> dict[str, dict[str, Any]]:
-    """Compares two detectors on the same images, measure by measure.
+    """Compares two detectors on the same images by each measure.
 
     Pixels outside the region of interest are ignored. Image AUROC uses all N images, pixel AUROC normal images and
-    abnormal images with a mask, PRO and Dice (of each detector's outlines) only abnormal images with a mask.
+    abnormal images with a mask. PRO and Dice (of each detector's outlines) use only abnormal images with a mask.
 
     Returns:
-        For each measure: `old`, `new`, `difference`, `interval` (95 %, of the difference), `images` (their number) and
-        `enough` (whether there are at least FEW abnormal images, and for image AUROC also FEW normal ones). Dice also
-        has `each`, tuples (index, old Dice, new Dice) of the images with a lesion. Undefined values are None.
+        For each measure: `old`, `new`, `difference`, `interval` (95 %, of the difference), `images` (number of images)
+        and `enough` (whether there are at least FEW abnormal and, for image AUROC, FEW normal images). Dice also has
+        `each`, tuples (index, old Dice, new Dice) of images with a lesion. Undefined values are None.
     """
     counts = boot.bootstrap_counts(truth.labels, times, seed, truth.patients)
     with_lesion = _pixels(old, truth).lesions()[1] & truth.has_mask

@@ -1,4 +1,4 @@
-"""Metrics of how well scores separate abnormal from normal images (the paper's Sec. evaluation measures)."""
+"""Metrics for how well scores separate abnormal from normal images (the paper's Sec. evaluation measures)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import numpy as np
 
 
 def auroc(scores: np.ndarray, labels: np.ndarray) -> float | None:
-    """Computes the exact area under the ROC curve; fast enough for tens of millions of pixels.
+    """Computes the exact area under the ROC curve (AUROC), fast enough for tens of millions of pixels.
 
-    This is the probability that an abnormal image or pixel has a higher score than a normal one, with ties counting
-    half.
+    The AUROC is the probability that an abnormal image or pixel has a higher score than a normal one; ties count half.
 
     Args:
         scores: Anomaly scores of any shape.
@@ -28,9 +27,9 @@ def auroc(scores: np.ndarray, labels: np.ndarray) -> float | None:
 
 
 def average_precision(scores: np.ndarray, labels: np.ndarray) -> float | None:
-    """Computes the average precision without interpolation: the sum of precision times increase in recall.
+    """Computes the average precision without interpolation: the sum of precision times the increase in recall.
 
-    Scores and labels are as for `auroc`. Returns None if there are no normal or no abnormal labels.
+    See `auroc` for the arguments. Returns None if there are no normal or no abnormal labels.
     """
     scores, labels = np.asarray(scores).ravel(), np.asarray(labels).ravel().astype(bool)
     if labels.all() or not labels.any():
@@ -42,7 +41,7 @@ def average_precision(scores: np.ndarray, labels: np.ndarray) -> float | None:
 
 
 def rates(scores: np.ndarray, labels: np.ndarray, threshold: float) -> dict[str, float | None]:
-    """Returns sensitivity, specificity and accuracy of flagging scores above `threshold`; undefined rates are None."""
+    """Returns sensitivity, specificity and accuracy of flagging scores above `threshold`, None if undefined."""
     flagged, labels = np.asarray(scores) > threshold, np.asarray(labels).astype(bool)
     return {
         "sensitivity": float(flagged[labels].mean()) if labels.any() else None,
@@ -67,7 +66,7 @@ def validation_draw(labels: np.ndarray, seed: int, eligible: np.ndarray | None =
     Args:
         labels: `(N,)` labels, 1 for abnormal and 0 for normal images.
         seed: Random seed.
-        eligible: bool `(N,)`, images that may be drawn, or None for all.
+        eligible: bool `(N,)`, True for images that may be drawn. Defaults to all.
     """
     rng = np.random.default_rng([seed, VALIDATION_IMAGES])
     eligible = np.ones(len(labels), bool) if eligible is None else eligible
@@ -81,8 +80,8 @@ def validation_draw(labels: np.ndarray, seed: int, eligible: np.ndarray | None =
 def most_accurate(scores: np.ndarray, labels: np.ndarray) -> float:
     """Returns the threshold with the highest mean of sensitivity and specificity.
 
-    It lies half-way between two scores; of several equally good thresholds, the middle one is returned. With equal
-    numbers of normal and abnormal images it has the highest accuracy. Raises ValueError unless both labels are present.
+    Among equally good thresholds, the middle one is returned. With equal numbers of normal and abnormal images it also
+    has the highest accuracy. Raises ValueError unless both labels are present.
     """
     values = np.unique(np.asarray(scores, dtype=np.float64))
     if labels.all() or not labels.any():

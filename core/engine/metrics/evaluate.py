@@ -1,4 +1,4 @@
-"""One row of the report: detection and localisation metrics of a detector on a test set, with confidence intervals."""
+"""Computes a row of the report: metrics of a detector on a test set, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def evaluate(
 ) -> dict[str, Any]:
     """Evaluates a detector on a test set of N images and returns one row of the report.
 
-    Image metrics use all N images, and pixel AUROC uses normal images and abnormal images with a mask. Dice, IoU (means
-    over images) and PRO use only abnormal images with a mask, as in the paper; `pro_all` also counts false positives on
-    normal images, as MVTec's evaluation and anomalib do. Thresholds stay fixed in bootstrap samples. Large sets are
-    read from files block by block.
+    Image metrics use all N images. Pixel AUROC uses normal images and abnormal images with a mask. Dice and IoU (means
+    over images) and PRO use only abnormal images with a mask, as in the paper; `pro_all` also includes false positives
+    on normal images, as in MVTec's evaluation and anomalib. Bootstrap samples use the same thresholds. Large sets are
+    read in blocks.
 
     Args:
         scores: `(N,)` anomaly scores, larger for more abnormal images, computed inside `roi` if given.
         labels: `(N,)` labels, 1 for abnormal and 0 for normal images.
         maps: `(N, h, w)` heat maps at the detector's own resolution, or None.
         masks: uint8 `(N, S, S)` lesion masks, or None.
-        has_mask: bool `(N,)`, abnormal images with a known mask; by default, those with a lesion pixel.
-        roi: uint8 `(N, S, S)` regions of interest, outside of which pixels are ignored, or None.
+        has_mask: bool `(N,)`, True for abnormal images with a known mask. Defaults to images with a lesion pixel.
+        roi: uint8 `(N, S, S)` regions of interest; pixels outside are ignored. Defaults to all pixels.
         holdout_scores: Scores of held-out normal images, or None.
         holdout_maps: Heat maps of held-out normal images, or None.
         protocol: Rule for the image threshold, one of PROTOCOLS.
@@ -64,14 +64,14 @@ def evaluate(
         seed: Random seed.
         bootstrap: Number of bootstrap samples, or 0 for no intervals.
         holdout_roi: Regions of interest of the held-out normal images, or None.
-        patients: `(N,)` patients of the images, to compute intervals over patients, or None.
-        holdout_patients: Patients of the held-out images, to compute the pixel threshold over patients, or None.
-        outline: Scale that defines outlines under the pixel rule `held-out`; by default, the held-out pixel threshold.
+        patients: `(N,)` patients of the images, for intervals over patients instead of images, or None.
+        holdout_patients: Patients of the held-out images, for a pixel threshold over patients, or None.
+        outline: Scale that defines outlines with the pixel rule `held-out`. Defaults to the held-out pixel threshold.
 
     Returns:
         `auroc`, `ap`, `sensitivity`, `specificity`, `accuracy`, `pixel_auroc`, `dice`, `iou`, `pro` and `pro_all`, each
         with a 95 % bootstrap interval as `NAME_ci`; `threshold`, `pixel_threshold`, `outline_share`, `outlined` (mean
-        fraction of an annotated image that is outlined), `five_groups`, `protocol`, `pixel_rule`, `roi`, `n_normal`,
+        outlined fraction of images with a mask), `five_groups`, `protocol`, `pixel_rule`, `roi`, `n_normal`,
         `n_abnormal`, `n_localised` and `n_patients`. Undefined values are None.
 
     Raises:

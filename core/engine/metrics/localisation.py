@@ -1,4 +1,4 @@
-"""Metrics of how well heat maps localise lesions.
+"""Metrics for how well heat maps localise lesions.
 
 In all functions, maps are float32 `(N, S, S)`, masks `(N, S, S)` of 0 and 1, and `valid` is bool `(N, S, S)`, True for
 the pixels that are evaluated, or None for all pixels.
@@ -22,7 +22,7 @@ LEVELS = 1024  # number of thresholds that `best_dice` compares, evenly spaced q
 
 
 def pixel_auroc(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None) -> float | None:
-    """Computes the AUROC over the pixels of all images, or returns None if all or none of them are lesion pixels."""
+    """Computes the AUROC over the pixels of all images, or returns None if all or none show a lesion."""
     if valid is None:
         return auroc(maps, masks)
     return auroc(maps[valid], masks[valid])
@@ -31,9 +31,9 @@ def pixel_auroc(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = 
 def overlaps_of(
     marked: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes Dice and IoU of each image, two arrays `(N,)`, NaN for images without an evaluated lesion pixel.
+    """Computes Dice and IoU of each image, two arrays `(N,)`; NaN for images without an evaluated lesion pixel.
 
-    `marked`, bool `(N, S, S)`, contains the predicted pixels, which must be inside `valid`.
+    `marked`, bool `(N, S, S)`, is the predicted mask; its pixels must be inside `valid`.
     """
     masks = masks > 0 if valid is None else (masks > 0) & valid
     both, marked_area, lesion_area = (np.count_nonzero(x, axis=(1, 2)) for x in (marked & masks, marked, masks))
@@ -44,10 +44,10 @@ def overlaps_of(
 
 
 def best_dice(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[float, float]:
-    """Returns the threshold with the highest mean Dice over the images with a lesion, and that Dice.
+    """Returns the threshold with the highest mean Dice over the images with a lesion, and this mean Dice.
 
-    The threshold is fitted to the masks, so the Dice is optimistic unless the threshold is applied to other images.
-    Raises ValueError if no image has an evaluated lesion pixel.
+    The threshold is fitted to the masks, so the Dice is optimistic; apply the threshold to other images. Raises
+    ValueError if no image has an evaluated lesion pixel.
     """
     inside = np.ones(maps.shape, bool) if valid is None else valid
     lesion = (masks > 0) & inside
@@ -79,10 +79,10 @@ LIMIT = 0.3
 
 
 def region_weights(masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Returns pixel weights float64 `(N, S, S)`, with sum 1 in each lesion region, and the numbers of regions `(N,)`.
+    """Returns pixel weights float64 `(N, S, S)` that sum to 1 over each lesion region, and region counts `(N,)`.
 
-    Each evaluated lesion pixel has the weight 1 / (number of evaluated pixels in its region). Regions are the
-    8-connected components of the entire mask; regions without an evaluated pixel are ignored.
+    Each evaluated lesion pixel is weighted by 1 / (number of evaluated pixels in its region), other pixels by 0.
+    Regions are the 8-connected components of the entire mask; regions without an evaluated pixel are ignored.
     """
     weights, regions = np.zeros(masks.shape), np.zeros(len(masks), np.int64)
     for i, mask in enumerate(masks):
@@ -100,10 +100,10 @@ def region_weights(masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[
 
 
 def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, limit: float = LIMIT) -> float | None:
-    """Computes PRO (per-region overlap, 0 to 1) exactly: every map value is a threshold, with linear interpolation.
+    """Computes PRO (per-region overlap, 0 to 1) exactly: every map value is used as a threshold.
 
-    `limit` is the highest false positive rate over the evaluated pixels outside lesions. Returns None unless there are
-    evaluated pixels both inside and outside lesions.
+    The curve is interpolated linearly and integrated up to the false positive rate `limit` over evaluated pixels
+    outside lesions. Returns None unless there are evaluated pixels both inside and outside lesions.
     """
     weights, regions = region_weights(masks, valid)
     inside = np.ones(maps.shape, bool) if valid is None else valid
@@ -144,7 +144,7 @@ BLOCK = 64  # number of images that are read at once, from memory or from files
 
 
 class CannotEvaluate(ValueError):
-    """Raised if an input of an evaluation is missing or invalid; the message names the input."""
+    """Raised if an input of an evaluation is missing or invalid. The message names the input."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Pixels:
         maps: `(N, h, w)` heat maps at the detector's own resolution.
         masks: uint8 `(N, S, S)` lesion masks.
         labels: `(N,)` labels, 1 for abnormal and 0 for normal images.
-        roi: uint8 `(N, S, S)` regions of interest, outside of which pixels are ignored, or None.
+        roi: uint8 `(N, S, S)` regions of interest; pixels outside are ignored. Defaults to all pixels.
     """
 
     maps: Rows
@@ -164,7 +164,7 @@ class Pixels:
     roi: Rows | None = None
 
     def read(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Reads maps (float32), lesion pixels (bool) and evaluated pixels (bool) of images `index`, each `(n, S, S)`.
+        """Returns maps (float32), lesion pixels (bool) and evaluated pixels (bool) of images `index`, each `(n, S, S)`.
 
         Raises CannotEvaluate if a map contains NaN or infinity.
         """
@@ -186,7 +186,7 @@ class Pixels:
         return lesion, np.ones(lesion.shape, bool) if self.roi is None else np.asarray(self.roi[index]) > 0
 
     def lesions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns which images have a lesion pixel, and which an evaluated lesion pixel: two bool arrays `(N,)`."""
+        """Returns which images have a lesion pixel and which have an evaluated lesion pixel: two bool arrays `(N,)`."""
         marked, counted = np.zeros(len(self.labels), bool), np.zeros(len(self.labels), bool)
         for rows in blocks(np.flatnonzero(self.labels == 1)):
             lesion, valid = self.regions(rows)

@@ -1,4 +1,4 @@
-"""The localisation metrics in a row of the report."""
+"""Computes the localisation metrics in a row of the report."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ MOST = 2**24  # number of pixels above which images are read in blocks, which ta
 def localisation(
     pixels: Pixels, has_mask: np.ndarray | None, scale: PixelScale | None, seed: int, counts: np.ndarray | None
 ) -> dict[str, Any]:
-    """Computes the localisation metrics of a row of the report, or returns `EMPTY` without evaluated lesion pixels.
+    """Computes the localisation metrics of a report row, or returns `EMPTY` if no lesion pixel is evaluated.
 
     Args:
         pixels: Maps and masks of N images.
-        has_mask: bool `(N,)`, abnormal images with a known mask; None for those with a lesion pixel.
-        scale: Scale that defines the outlines; None for the single threshold with the best Dice on a sample of images.
+        has_mask: bool `(N,)`, True for abnormal images with a known mask. None selects images with a lesion pixel.
+        scale: Scale that defines the outlines. None selects the threshold with the highest Dice on a sample of images.
         seed: Random seed.
-        counts: `(times, N)` number of occurrences of each image in each bootstrap sample; None for no intervals.
+        counts: `(times, N)` number of occurrences of each image in each bootstrap sample, or None for no intervals.
     """
     marked, counted = pixels.lesions()
     annotated = marked if has_mask is None else np.asarray(has_mask, bool)
@@ -99,9 +99,9 @@ class Measured:
     """Localisation metrics of a test set and of its bootstrap samples; undefined metrics are None.
 
     Attributes:
-        dice, iou: `(n,)` overlaps of prediction and mask in each image with an evaluated lesion pixel.
-        share: `(n,)` fraction of the evaluated pixels of the same images that is outlined.
-        pro: PRO (per-region overlap) with the false positives of images with a lesion only (PMSACL).
+        dice, iou: `(n,)` overlap of prediction and mask in each image with an evaluated lesion pixel.
+        share: `(n,)` fraction of evaluated pixels that are outlined, in the same images.
+        pro: PRO (per-region overlap) with false positives of images with a lesion only, as in the paper.
         pro_all: PRO with the false positives of all images, as in MVTec's evaluation.
         pixel_aurocs, pros, pros_all: `(times,)` values of the bootstrap samples.
     """
@@ -168,7 +168,7 @@ EDGE_IMAGES = 2000  # number of images from which the bin edges are estimated
 def by_blocks(
     pixels: Pixels, used: np.ndarray, with_lesion: np.ndarray, scale: PixelScale, counts: np.ndarray | None = None
 ) -> Measured:
-    """Computes the metrics of `at_once` to within 1e-4, in memory that does not grow with the number of images."""
+    """Computes the same metrics as `at_once` to within 1e-4; memory use does not grow with the number of images."""
     edges = _edges(pixels, used)
     coarse = np.arange(0, len(edges) + 1, -(-(len(edges) + 1) // boot.BINS))
     times = 0 if counts is None else len(counts)

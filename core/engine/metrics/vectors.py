@@ -1,4 +1,4 @@
-"""Nearest neighbours among features, with NumPy only, so that the web server does not load torch."""
+"""Finds nearest neighbours among features with NumPy only, so that the web server does not load torch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 def nearest(
     features: np.ndarray, index: int, k: int = 10, allowed: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the indices and the Euclidean distances of the `k` rows nearest to row `index`, except that row.
+    """Returns indices and Euclidean distances of the `k` rows nearest to row `index`, excluding the row itself.
 
-    The search is exact, in double precision. Of equal distances, the smaller index comes first. Fewer than `k` rows are
-    returned if there are not enough. `features` is `(N, D)`; `allowed`, bool `(N,)` or None, limits the candidates.
+    All rows are compared, with squares summed in double precision; ties are broken by index. There may be fewer than
+    `k` rows. `features` is `(N, D)`; `allowed`, bool `(N,)`, limits the candidates and defaults to all rows.
     """
     difference = features - features[index]
     squared = np.einsum("nd,nd->n", difference, difference, dtype=np.float64)

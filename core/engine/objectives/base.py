@@ -4,7 +4,7 @@
     class PMSACL(Objective): ...
 
 In each step, the objective makes views, the encoder computes the features of all views, and the objective computes the
-loss from these features. An objective also holds the heads that are used only in training (f_beta, f_gamma).
+loss from these features. An objective also contains the heads that are used only in training, f_beta and f_gamma.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from core.engine.objectives.config import PretrainConfig
 class Views:
     """Input of a training step: M images, of which the first V are weak views.
 
-    images: The weak views, then Q strongly augmented images, then 2 P patches, `float32 (M, 3, S, S)`.
+    images: V weak views, Q strongly augmented images, P first and P second patches, in this order, `(M, 3, S, S)`.
     labels: Class of each weak view, `(V,)`.
     partners: Index of the other weak view of the same image, `(V,)`.
-    places: Relative position of the two patches of each pair, `(P,)`, for l_pos, or None without patches. The first
-        patches of all pairs precede the second patches.
-    strong: Class of each strongly augmented image, `(Q,)`, or None without such images.
+    places: Relative position of the two patches of each pair, `(P,)`, predicted in l_pos. Defaults to None.
+    strong: Class of each strongly augmented image, `(Q,)`. Defaults to None.
     """
 
     images: Tensor
@@ -41,7 +40,7 @@ class Views:
 
     @property
     def classed(self) -> tuple[slice, Tensor]:
-        """Slice of the images that l_ctr and l_aug use (`strong`, or else the weak views), and the images' classes."""
+        """Slice of `images` that l_ctr and l_aug use (`strong` if given, else weak views), and their classes."""
         count = len(self.labels)
         if self.strong is None:
             return slice(count), self.labels
@@ -55,8 +54,8 @@ class Outcome:
     loss: Loss to minimise, a float32 scalar.
     terms: Unweighted terms of the loss by name (l_ctr, l_con, l_aug, l_pos, l_var).
     z: Projections of the weak views, `(V, D)`.
-    logits: Class predictions before the softmax for the images of `Views.classed`, or None without a class head.
-    h: Backbone features of all images, `(M, F)`, which the training step fills in.
+    logits: Class logits `(M, k + 1)` of the M images that `Views.classed` selects, or None without a class head.
+    h: Backbone features of all images, `(M, F)`. The training step sets this field.
     """
 
     loss: Tensor
@@ -70,7 +69,7 @@ Terms = dict[str, tuple[float, Tensor]]  # weight and value of each term of the 
 
 
 def outcome_of(terms: Terms, z: Tensor, logits: Tensor | None = None) -> Outcome:
-    """Creates the outcome with the weighted sum of `terms` as its loss, and with detached `z` and `logits`."""
+    """Creates an `Outcome` whose loss is the weighted sum of `terms`. All its other values are detached."""
     total = torch.stack([weight * term for weight, term in terms.values()]).sum()
     detached = {name: term.detach() for name, (_, term) in terms.items()}
     return Outcome(total, detached, z.float().detach(), None if logits is None else logits.detach())
@@ -94,7 +93,7 @@ class Objective(nn.Module, abc.ABC):
 
         Args:
             x: Normal images in [0, 1], `(B, 3, S, S)`.
-            generator: CPU generator of all random numbers.
+            generator: Random number generator on the CPU, for all random choices.
             roi: Regions of interest, `(B, S, S)`, 1 inside, or None for whole images.
         """
 
@@ -110,19 +109,19 @@ class Objective(nn.Module, abc.ABC):
         """
 
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
-        """Sets images of another study to cut lesions from. Raises ValueError if the objective pastes no lesions."""
+        """Sets the images of another study from which lesions are cut. Raises ValueError if no lesions are pasted."""
         raise ValueError(f"{type(self).__name__} cannot paste lesions from another study")
 
     def paste_marked(self, lesions: MarkedLesions) -> None:
-        """Sets annotated lesions to paste into images. Raises ValueError if the objective pastes no lesions."""
+        """Sets annotated lesions that are pasted into images. Raises ValueError if the objective pastes no lesions."""
         raise ValueError(f"{type(self).__name__} cannot paste annotated lesions")
 
     def classify(self, h: Tensor, z: Tensor) -> Tensor | None:
-        """Returns class predictions before the softmax, `(M, k + 1)`, or None if the objective has no class head."""
+        """Returns class logits, `(M, k + 1)`, or None if the objective has no class head."""
         return None
 
     def class_head(self) -> ClassHead | None:
-        """Returns a copy of the class head to save with the encoder, or None if the objective has no class head."""
+        """Returns a copy of the class head to be saved with the encoder, or None if there is none to save."""
         return None
 
     @abc.abstractmethod
@@ -133,10 +132,11 @@ class Objective(nn.Module, abc.ABC):
 
         Args:
             x: Normal images in [0, 1], `(B, 3, S, S)`.
-            generator: CPU generator of all random numbers.
+            generator: Random number generator on the CPU, for all random choices.
             roi: Regions of interest, `(B, S, S)`, 1 inside, or None for whole images.
             weak: Whether a weak augmentation follows the strong augmentation.
 
         Returns:
-            The views, `(B (k + 1), 3, S', S')`, and the class of each view, `(B (k + 1),)`.
+            The views, `(B (k + 1), 3, S', S')` (S' is the side of an image or patch), and the class of each view, `(B
+            (k + 1),)`.
         """

@@ -1,10 +1,10 @@
 """Other pre-training methods that the paper compares PMSACL with (Tables ablation and ablation_ssl).
 
-The preset `paper` uses the same settings for all methods, as the paper says: SimCLR's weak views (`weak.crop`,
-`weak.jitter`, `weak.p_blur`) and one temperature (`tau`). The presets `published-droc`, `published-csi` and
-`published-ccd` use the settings of the released code. For CCD these also differ from the paper's equations and tables
-in `strong` (MedMix in the table), `class_views`, `aug_on` and `learn_head` (Eq. 8), and `pos_on` (Eq. 9). All values
-are listed in `core/studio/report/published.py`.
+With the preset `paper`, all methods share the same settings, as the paper states: SimCLR's weak views (`weak.crop`,
+`weak.jitter`, `weak.p_blur`) and a single temperature (`tau`). The presets `published-droc`, `published-csi` and
+`published-ccd` use the settings of each method's released code. `published-ccd` also departs from the paper's equations
+and tables in `strong` (MedMix in the table), in `class_views`, `aug_on` and `learn_head` (Eq. 8), and in `pos_on` (Eq.
+9). `core/studio/report/published.py` lists all values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from core.engine.tensors import to_device
 
 @OBJECTIVES.register("simclr", title="SimCLR", section="Table ablation_ssl; Chen et al. 2020")
 class SimCLR(Objective):
-    """SimCLR on normal images: NT-Xent between two weak views. The strong augmentation and `k` are not used."""
+    """SimCLR on normal images: NT-Xent on two weak views per image. The strong augmentation and `k` are not used."""
 
     contrast = staticmethod(nt_xent)
 
@@ -53,8 +53,8 @@ class SimCLR(Objective):
 class SupCon(ClassViews):
     """SupCon on pseudo classes (Khosla et al. 2020, Eq. 2), with the weight `w_con` and the temperature `tau`.
 
-    Views of the same class attract each other and repel all other views. Khosla et al. use true labels; the paper uses
-    the index n of the strong augmentation A_n instead, without further details.
+    Views of the same class attract each other and repel all other views. Khosla et al. use true labels. The PMSACL
+    paper uses the index n of the strong augmentation A_n as the label and gives no further details.
     """
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
@@ -65,10 +65,10 @@ class SupCon(ClassViews):
 class CCD(PMSACL):
     """CCD, on which PMSACL is based (Tian et al. 2021, "Constrained Contrastive Distribution Learning").
 
-    The loss is the sum of NT-Xent over the views of all strongly augmented images, l_aug and l_pos; in CCD all weights
-    are 1. CCD has no centres, and one temperature for all pairs: each view is attracted by the other weak view of its
-    image and repelled by all other views. `strong` is permutation as published, or medmix for the paper's row "CCD with
-    MedMix". Labels are aligned with the views, unlike in the released code.
+    The loss is the sum of three terms, all with weight 1 in CCD: NT-Xent on the weak views of all strongly augmented
+    images, l_aug and l_pos. CCD uses no centres and one temperature for all pairs. Each view is attracted by the other
+    weak view of its image and repelled by all other views. `strong` is `permutation` as published, or `medmix` for the
+    paper's row "CCD with MedMix". Unlike in the released code, labels are aligned with the views.
     """
 
     uses_centres = False
@@ -83,8 +83,8 @@ class RotNet(TurnedViews):
     """Rot-Net (Gidaris et al. 2018, Eqs. 2 and 3): cross-entropy over four rotations, with the weight `w_aug`.
 
     Rotations are classified from the backbone's features. Golan and El-Yaniv (2018) detect anomalies with 72 geometric
-    transformations, but in the paper's table the name Rot-Net stands for the method with four rotations. The projection
-    to z does not affect the loss and keeps its initial weights.
+    transformations, but Rot-Net in the paper's table is the method with four rotations. The loss does not depend on the
+    projection to z, which therefore keeps its initial weights.
     """
 
     sides = 1
@@ -97,11 +97,11 @@ class RotNet(TurnedViews):
 
 @OBJECTIVES.register("csi", title="CSI", section="Table ablation_ssl; Tack et al. 2020")
 class CSI(TurnedViews):
-    """CSI (Tack et al. 2020, Eqs. 3 to 5): SimCLR's loss on shifted copies, and the classification of the shifts.
+    """CSI (Tack et al. 2020, Eqs. 3 to 5): SimCLR's loss on shifted copies of images, and classification of the shifts.
 
     Each shifted copy counts as a separate instance. The terms are L_con-SI and L_cls-SI, with the weights `w_con` and
-    `w_aug` (1 in CSI). The shifts are the four rotations, as in CSI for photographs of objects; the paper does not name
-    the shifts for its images.
+    `w_aug` (1 in CSI). The shifts are the four rotations, which CSI uses for photographs of objects. The PMSACL paper
+    does not say which shifts it uses.
     """
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
@@ -117,10 +117,10 @@ class CSI(TurnedViews):
 class DROC(SimCLR):
     """DROC (Sohn et al. 2021, "Learning and Evaluating Representations for Deep One-class Classification").
 
-    Rotated images are additional images of the data set (distribution augmentation): each source image is rotated at
-    random, then two weak views are made. The loss (`one_way`) contrasts first views only with second views, with the
-    weight `w_con` and the temperature `tau`. The detector replaces DROC's one-class classifier, as for all pre-training
-    methods in the paper.
+    Rotated images are treated as additional training images (distribution augmentation): each source image is rotated
+    at random, then two weak views are made of it. The loss (`one_way`) contrasts first views only with second views,
+    with the weight `w_con` and the temperature `tau`. As for all pre-training methods in the paper, a separate detector
+    scores the images, instead of DROC's one-class classifier.
     """
 
     contrast = staticmethod(one_way)

@@ -1,4 +1,4 @@
-"""Options of the pre-training, in groups. Does not import torch, so that forms and flags load quickly."""
+"""Options of the pre-training. This module does not import torch, so that forms and command-line flags load quickly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _loss_weight(sentence: str, label: str, group: str = "") -> float:
 
 @dataclass(frozen=True)
 class PretrainConfig(Config):
-    """Options of the pre-training. Defaults are the values of the paper if the paper states them."""
+    """Options of the pre-training. The defaults are the paper's values wherever the paper states them."""
 
     preset: str = option(
         "paper", "Name of the preset on which the configuration is based, a label without effect.", control="hidden"
@@ -228,13 +228,13 @@ class PretrainConfig(Config):
 
     @property
     def sources(self) -> int:
-        """Number of source images in a step."""
+        """Number of source images per step, before augmentation."""
         return self.images_per_step // (2 * (self.k + 1)) if self.images_per_step else self.batch
 
     def length(self, images: int) -> tuple[int, int]:
-        """Returns the number of steps of a training run on `images` images, and the number of steps per epoch.
+        """Returns the total number of steps of a training run on `images` images, and the number of steps per epoch.
 
-        The last images of an epoch are skipped if there are too few for a step.
+        The last images of an epoch are skipped if they do not fill a step.
         """
         per_epoch = images // max(1, min(self.sources, images)) if images else 0
         return min(self.epochs * per_epoch, self.steps or self.epochs * per_epoch), per_epoch

@@ -1,4 +1,4 @@
-"""PMSACL (Eq. 1): l_ctr + l_PMSACL + l_aug + l_pos, on whole images (global model) or on patches (local model)."""
+"""The PMSACL objective (Eq. 1): l_ctr + l_PMSACL + l_aug + l_pos, on whole images (global) or on patches (local)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from core.engine.registry import OBJECTIVES
 
 @OBJECTIVES.register("pmsacl", title="PMSACL (global)", section="Sec. PMSACL pre-training")
 class PMSACL(ClassViews):
-    """Objective of PMSACL, as the global or the local model.
+    """PMSACL objective, for the global model (whole images) or the local model (patches).
 
-    The local model uses one pair of neighbouring patches from each image. l_pos predicts the position of the second
-    patch (one of 8 neighbours) from the unaugmented pair. The first patch is also the input of the other losses: MedMix
-    mixes it with the first patches of the batch, and weak views are made from the result. In the paper's text only the
-    local model has l_pos, but Table ablation lists l_pos for a global model (`pos_global`). The patches are then
-    enlarged to the size of the images, so that one pass of the network computes all features.
+    The local model cuts one pair of neighbouring patches out of each image. From the unaugmented pair, a head predicts
+    which of the 8 neighbours of the first patch the second patch is (l_pos). The other losses use only the first patch:
+    MedMix mixes it with the first patches of other images, and weak views are made of the result. In the paper's text,
+    only the local model has l_pos, but Table ablation lists l_pos for a global model (`pos_global`). A global model
+    enlarges the patches to the size of its images, so that one pass of the network computes all features.
 
     Args:
         config: Options of the pre-training.
@@ -83,7 +83,7 @@ class PMSACL(ClassViews):
         return head
 
     def contrast(self, z: Tensor, views: Views, centres: Tensor | None) -> Terms:
-        """Computes l_ctr and l_con (l_PMSACL) from z, `(M, D)`, with their weights. Subclasses replace these terms."""
+        """Returns l_ctr and l_con (l_PMSACL), each with its weight, from z, `(M, D)`. Subclasses use other terms."""
         assert centres is not None  # `uses_centres`
         c, weak, (classed, classes) = self.config, z[: len(views.labels)], views.classed
         variants = {"centring": c.centring, "positives": c.positives}
@@ -109,5 +109,5 @@ class PMSACL(ClassViews):
 
 @OBJECTIVES.register("pmsacl-local", title="PMSACL (local patches)", section="Sec. PMSACL pre-training")
 def local_pmsacl(config: PretrainConfig, encoder: Encoder) -> PMSACL:
-    """Creates the local model of PMSACL, whose losses use patches instead of whole images."""
+    """Creates the objective of PMSACL's local model, whose losses use patches instead of whole images."""
     return PMSACL(config, encoder, local=True)

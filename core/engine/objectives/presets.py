@@ -1,8 +1,8 @@
-"""Presets of the pre-training: `paper` as the authors trained, `sphere` to train within minutes on a CPU.
+"""Presets of the pre-training: `paper` as the authors trained, `sphere` to train within minutes on a CPU, and others.
 
-`as-printed` follows the paper's text exactly; its features collapse. `from-random` is a variant that can be trained
-from random weights. `published-NAME` is a comparator with its published settings but the length of `paper`, for `report
---budget paper`.
+`as-printed` follows the paper's text exactly, but its features collapse. `from-random` can be trained from random
+weights. `published-NAME` uses the published settings of the comparator NAME but trains as long as `paper`, for the
+command `report --budget paper`.
 """
 
 from __future__ import annotations

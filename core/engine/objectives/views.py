@@ -1,4 +1,4 @@
-"""Views that several objectives use: classes A_0 to A_k, pairs of neighbouring patches, and rotated images."""
+"""View generation shared by several objectives: classes A_0 to A_k, pairs of neighbouring patches, rotated images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.engine.tensors import to_device
 
 
 def build_strong(config: PretrainConfig) -> Strong:
-    """Creates the strong augmentation that `config.strong` names, for the classes A_0 to A_k."""
+    """Creates the strong augmentation that `config.strong` names, with the classes A_0 to A_k."""
     strong = STRONG.get(config.strong)
     if config.strong == "medmix":
         return strong(config.medmix.replace(k=config.k))
@@ -27,9 +27,9 @@ def build_strong(config: PretrainConfig) -> Strong:
 
 
 class ClassViews(Objective):
-    """Base class of the objectives that use every image in all classes A_0 to A_k.
+    """Base class of the objectives that augment every image with all classes A_0 to A_k.
 
-    Each image gets one strong augmentation for each class n from 0 to k. Two weak views are made of each result.
+    For each n from 0 to k, every image is strongly augmented once by A_n, and two weak views are made of the result.
     """
 
     shows_strong = False  # whether strongly augmented images are also used without a weak augmentation
@@ -46,7 +46,7 @@ class ClassViews(Objective):
         self.strong.marked = lesions
 
     def mixed(self, x: Tensor, generator: torch.Generator, roi: Tensor | None) -> tuple[Mixed, Tensor]:
-        """Returns the images x^(n) for n from 0 to k, sorted by source image, then n, and the classes n."""
+        """Returns the strongly augmented images x^(n), ordered by source image, then by n, and the class n of each."""
         mixed = self.strong.classes(x, self.config.k, generator, roi)
         return mixed, torch.arange(self.classes, device=x.device).repeat(len(mixed.images) // self.classes)
 
@@ -76,7 +76,7 @@ TRIES = 4  # number of pairs that are drawn per image to find one inside the reg
 
 
 def place_head(config: PretrainConfig, encoder: Encoder) -> nn.Sequential:
-    """Creates f_gamma, the head of l_pos with 8 logits. Raises BadConfig if two patches do not fit in an image."""
+    """Creates f_gamma, the l_pos head with 8 outputs. Raises BadConfig if two patches do not fit in an image."""
     if config.size < 2 * config.patch:
         raise BadConfig(
             f"two neighbouring patches of {config.patch} pixels do not fit in images of {config.size} pixels; "
@@ -91,14 +91,14 @@ def draw_corners(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Draws the positions of pairs of neighbouring patches in square images.
 
-    The direction is drawn uniformly, then a position at which both patches fit. Both patches are then moved within the
-    image, so that continuity at the seam does not reveal the direction.
+    First the direction is drawn uniformly, then a position at which both patches fit. Finally, each patch is shifted at
+    random within the image, so that continuity at the seam does not reveal the direction.
 
     Args:
         count: Number of pairs.
         side: Side length of the images in pixels.
         patch: Side length of the patches in pixels.
-        jitter: Maximum movement of each patch along each axis in pixels.
+        jitter: Maximum shift of each patch along each axis, in pixels.
         generator: Generator of the random numbers.
 
     Returns:
@@ -149,7 +149,7 @@ def draw_pairs(
         x: Images, `(B, 3, S, S)`.
         config: Options of the pre-training, with the patches' side length p and jitter.
         generator: Generator of the random numbers.
-        roi: Regions of interest, `(B, S, S)`, or None. If possible, the first patch lies inside its region.
+        roi: Regions of interest, `(B, S, S)`, or None. Pairs whose first patch is mostly inside are preferred.
 
     Returns:
         The patches, `(2, B, 3, p, p)`, the first patches' regions of interest, `(B, p, p)` or None, and the directions
@@ -170,7 +170,7 @@ def draw_pairs(
 
 
 def patches_of(images: Tensor, roi: Tensor | None, patch: int) -> tuple[Tensor, Tensor | None]:
-    """Cuts images into adjacent patches and selects the patches of which at least half is in the region of interest.
+    """Cuts images into adjacent patches and selects those of which at least half lies in the region of interest.
 
     Args:
         images: Images, `(M, 3, S, S)`.
@@ -195,8 +195,8 @@ TURNS = 4  # number of rotations by multiples of 90 degrees
 class TurnedViews(Objective):
     """Base class of the objectives that use four copies of each image, rotated by n x 90 degrees, and classify n.
 
-    The weak augmentation precedes the rotation, because the classes n = 1 and n = 3 could not be distinguished if a
-    rotated image was mirrored. The strong augmentation and `k` are not used.
+    The weak augmentation is applied before the rotation: if rotated images were mirrored, n = 1 and n = 3 would be
+    indistinguishable. The strong augmentation and `k` are not used.
     """
 
     sides = 2  # number of views of each copy
@@ -220,7 +220,7 @@ class TurnedViews(Objective):
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """Returns copies rotated anticlockwise by n x 90 degrees, `(4 B, 3, S, S)`, sorted by image, then n, with n."""
+        """Returns copies rotated anticlockwise by n x 90 degrees, `(4 B, 3, S, S)`, by image, then n, and their n."""
         copies = x.repeat_interleave(TURNS, 0)
         copies = self.weak(copies, generator) if weak else copies
         grouped = copies.view(len(x), TURNS, *x.shape[1:])

@@ -1,1 +1,1 @@
-"""Synthetic endoscopy frames for the demo study, rendered from a seed, with lesions and their exact masks."""
+"""Synthetic endoscopy frames for the demo study, rendered from a seed, with lesions and exact lesion masks."""

@@ -1,4 +1,4 @@
-"""Complete synthetic endoscopy frames: scene, lesions, exposure, blur, bubbles, octagonal border and noise."""
+"""Draws complete synthetic endoscopy frames: scene, lesions, exposure, blur, bubbles, octagonal border and noise."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Case:
 
     Attributes:
         image: The frame, uint8 `(S, S, 3)`.
-        clean: The same frame without lesions, uint8 `(S, S, 3)`, which equals `image` outside the mask.
-        mask: uint8 `(S, S)`, 1 in lesions, otherwise 0.
+        clean: The same frame without lesions, uint8 `(S, S, 3)`. It equals `image` outside the mask.
+        mask: uint8 `(S, S)`, 1 in lesions, 0 elsewhere.
         kinds: Kind of each lesion, such as "sessile" or "flat".
     """
 
@@ -40,12 +40,12 @@ def draw_case(key: int | tuple[int, ...], size: int, lesions: int = 0) -> Case:
         key: Seed of the scene, a whole number of 0 or more or a tuple of such numbers. The same key always gives the
             same scene.
         size: Side length of the image in pixels, 8 or more.
-        lesions: Number of lesions, 0 or more. Fewer are drawn if there is not enough room, usually for more than five.
+        lesions: Number of lesions, 0 or more. Fewer are drawn if there is too little room, as is usual above five.
 
     Returns:
         image: The frame, uint8 `(size, size, 3)`.
-        clean: The same frame without lesions, uint8 `(size, size, 3)`, which equals `image` outside the mask.
-        mask: uint8 `(size, size)`, 1 in lesions, otherwise 0.
+        clean: The same frame without lesions, uint8 `(size, size, 3)`. It equals `image` outside the mask.
+        mask: uint8 `(size, size)`, 1 in lesions, 0 elsewhere.
         kinds: Kind of each lesion in the frame, such as "sessile" or "flat".
 
     Raises:

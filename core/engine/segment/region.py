@@ -1,14 +1,14 @@
-"""Segmentation of a region from clicks, and bounding boxes around the part of a heat map at a reader's pointer.
+"""Segments a region from clicks, and proposes bounding boxes around the part of a heat map at the pointer.
 
-From clicks: a logistic regression with the coefficients WEIGHTS classifies each cell of a lattice by its similarity to
-the clicks. Features, colours and edges of the lattice are computed once per window. Edges define the costs of steps
-between neighbouring cells, so that the cheapest path between two cells is short inside a region and long across its
-border (geodesic distance: Bai and Sapiro, ICCV 2007). Six measures of similarity (`MEASURES`) are computed for the
-positive clicks and, if there are any, for the negative clicks.
+Clicks: a logistic regression with the coefficients WEIGHTS classifies each cell of a lattice by its similarity to the
+clicks. Features, colours and edges of the lattice are computed once per window. Steps between neighbouring cells cost
+more at edges, so that the cheapest path between two cells is short inside a region and long across its border (geodesic
+distance: Bai and Sapiro, ICCV 2007). Six measures of similarity (`MEASURES`) are computed for the positive and, if any,
+six for the negative clicks.
 
-Boxes are prompts for a segmentation model. The outline on a heat map is often larger or smaller than the lesion and
-does not contain every point of interest. Boxes are therefore also proposed at several levels below the value at the
-pointer, and the IoU that the model expects selects one of them.
+Boxes are prompts for a segmentation model. The outline on a heat map is often larger or smaller than the lesion, and
+not every point is inside an outline. Boxes are therefore proposed at several levels below the value at the pointer, and
+the one with the highest expected IoU is chosen.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NEAR = 0.03  # offset added to distances before taking logarithms, relative to t
 
 
 class Click(NamedTuple):
-    """Point in pixels of the image; positive if inside the lesion, negative if outside."""
+    """Point in pixels of the image, positive if it is inside the lesion and negative if it is outside."""
 
     x: float
     y: float
@@ -43,10 +43,10 @@ class Click(NamedTuple):
 
 
 def measures(lattice: Lattice, cells: np.ndarray) -> np.ndarray:
-    """Computes MEASURES between every cell and the nearest or most similar of `cells`: float32 `(all cells, 6)`.
+    """Computes MEASURES between each lattice cell and the closest or most similar of `cells`: float32 `(N, 6)`.
 
-    These are the logarithms of three distances (cheapest path by colour, cheapest path by features, straight line), the
-    largest cosine similarity of the features at both strides, and the smallest difference in colour.
+    The measures are the logarithms of three distances (cheapest path by colour, cheapest path by features, straight
+    line), the cosine similarity of the features at each of two strides, and the difference in colour.
     """
     paths = [np.log(csgraph.dijkstra(steps, indices=cells, min_only=True) + NEAR) for steps in lattice.steps]
     straight = np.sqrt(((lattice.places[:, None] - lattice.places[cells]) ** 2).sum(2)).min(1)
@@ -58,8 +58,8 @@ def measures(lattice: Lattice, cells: np.ndarray) -> np.ndarray:
 def evidence(lattice: Lattice, clicks: Sequence[Click]) -> np.ndarray:
     """Computes the inputs of the logistic regression: float32 `(cells, 15)`.
 
-    These are the measures for the positive clicks, the measures for the negative clicks (0 without negative clicks),
-    whether there are negative clicks, the logarithm of the number of positive clicks, and the constant 1.
+    In order: six measures for the positive clicks, six for the negative clicks (0 if there are none), whether there are
+    negative clicks, the logarithm of the number of positive clicks, and the constant 1.
 
     Raises ValueError if there is no positive click.
     """
@@ -78,10 +78,10 @@ def evidence(lattice: Lattice, clicks: Sequence[Click]) -> np.ndarray:
 def region(
     lattice: Lattice, clicks: Sequence[Click], shape: tuple[int, int], weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Segments the region that the clicks select in the lattice's window: bool `(H, W)`, the `shape` of the image.
+    """Segments the region selected by clicks within the lattice's window: bool `(H, W)`, the image's `shape`.
 
-    All positive clicks are inside the region and all negative clicks outside. Components without a positive click are
-    removed, and holes without a negative click are filled. `weights` `(15,)` replaces WEIGHTS.
+    The region contains all positive and no negative clicks. Components without a positive click are removed, and holes
+    without a negative click are filled. `weights` `(15,)` replaces WEIGHTS.
 
     Raises ValueError if there is no positive click.
     """
@@ -105,11 +105,11 @@ def region(
 def refined(
     lattice: Lattice, start: np.ndarray, clicks: Sequence[Click], weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Corrects the mask `start`, bool `(H, W)`, by the clicks in order, and returns the corrected mask.
+    """Corrects the mask `start`, bool `(H, W)`, at one click after another; returns the corrected mask.
 
-    A positive click adds the connected region around the click that resembles the click and the mask's centre; a
-    negative click removes the region around the click that does not resemble the centre. Both reach at most REACH times
-    as far as the mask's border; other pixels do not change. If the mask is empty, returns the result of `region`.
+    A positive click outside the mask adds the area around it that resembles the click and the mask's centre. A negative
+    click inside the mask removes the area around it that does not resemble the centre. Pixels beyond REACH times the
+    distance to the mask's border do not change. If `start` is empty, calls `region`.
     """
     mask = np.array(start, bool)
     if not mask.any():
@@ -131,7 +131,7 @@ def refined(
 
 
 def innermost(mask: np.ndarray) -> Click:
-    """Returns the innermost point of a non-empty mask, bool `(H, W)`, as a positive click."""
+    """Returns the point of a non-empty mask, bool `(H, W)`, that is farthest from its border, as a positive click."""
     depth = cv2.distanceTransform(np.pad(mask.astype(np.uint8), 1), cv2.DIST_L2, 5)[1:-1, 1:-1]
     y, x = np.unravel_index(int(depth.argmax()), depth.shape)
     return Click(float(x), float(y), True)
@@ -163,14 +163,14 @@ Box = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels of the image, ends e
 
 @dataclass(frozen=True)
 class Lattice:
-    """Lattice of `h` rows and `w` columns of cells over a window of an image; arrays list the cells row by row.
+    """Lattice of `h` x `w` cells over a window of an image. The arrays contain the cells row by row.
 
     Attributes:
         box: Window (x0, y0, x1, y1) in pixels of the image.
-        features: Features by stride, float32 `(cells, C)`, with rows of length 1.
-        colours: Lab colours, float32 `(cells, 3)`, in standard deviations of the window.
+        features: Features by stride, float32 `(cells, C)`, each row scaled to length 1.
+        colours: Lab colours, float32 `(cells, 3)`, standardised over the window.
         places: Positions x and y, float32 `(cells, 2)`, relative to the window's side length.
-        steps: Costs of steps between neighbours, sparse `(cells, cells)`, one by colour and one by the finer features.
+        steps: Costs of steps between neighbours by colour and by features at stride 16, two sparse `(cells, cells)`.
     """
 
     h: int
@@ -182,7 +182,7 @@ class Lattice:
     steps: tuple[sparse.csr_matrix, sparse.csr_matrix]
 
     def cells(self, spots: np.ndarray) -> np.ndarray:
-        """Returns the indices `(N,)` of the cells at, or nearest to, the points `(N, 2)`, x and y in pixels."""
+        """Returns the indices `(N,)` of the cells nearest to the points `(N, 2)`, x and y in pixels."""
         x0, y0, x1, y1 = self.box
         spots = np.asarray(spots, np.float64).reshape(-1, 2)
         across = np.clip((spots[:, 0] - x0) * self.w / (x1 - x0), 0, self.w - 1).astype(int)
@@ -262,10 +262,10 @@ LARGE = 0.5  # fraction of the image above which a box is useless
 def boxes(heat: np.ndarray, usual: float, level: float, spot: tuple[float, float]) -> list[Corners]:
     """Proposes boxes (x0, y0, x1, y1) around the connected regions of a heat map that contain a point.
 
-    The first box is the default. If the point is inside the outline, further boxes and the box of the outline follow.
+    The first box is the default. If the point is inside an outline, further boxes follow, the outline's box last.
 
     Args:
-        heat: Heat map, float `(H, W)`, -inf in pixels that are not scored.
+        heat: Heat map, float `(H, W)`, with -inf in pixels that are not judged.
         usual: Median value of normal heat maps.
         level: Value at which the heat map is outlined.
         spot: Point (x, y) in pixels of the heat map.
@@ -294,7 +294,7 @@ def boxes(heat: np.ndarray, usual: float, level: float, spot: tuple[float, float
 def chosen(model: BoxModel, embedding: Tensor, candidates: list[Corners], shape: tuple[int, int]) -> Corners:
     """Returns the candidate box with the highest IoU expected by the model.
 
-    Boxes larger than LARGE of the image `shape` are ignored unless all are.
+    Boxes that cover more than a fraction LARGE of the image (`shape`) are ignored, unless all boxes do.
     """
     fair = [box for box in candidates if (box[2] - box[0]) * (box[3] - box[1]) <= LARGE * shape[0] * shape[1]]
     if len(fair) < 2:

@@ -17,7 +17,7 @@ HOW = (
 
 
 class Missing(ValueError):
-    """Raised if the weights file is missing or not the expected file; the message says what to do."""
+    """Raised if the weights file is missing or is not the expected file. The message says what to do."""
 
 
 def file() -> Path | None:

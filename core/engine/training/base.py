@@ -1,4 +1,4 @@
-"""Base of all training runs: networks, their optimisers, and one training step. `loop.py` runs the steps."""
+"""Base class of all training runs: networks, optimisers, and one training step. `loop.py` runs the steps."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from core.engine.progress import Report, Stop
 
 
 class Diverged(ValueError):
-    """Raised if the loss or the weights are no longer finite. The message names the step and what to change."""
+    """Raised if loss or weights are not finite, or if an alarm ends the training. The message says what to change."""
 
 
 class Training(abc.ABC):
-    """Base of all training runs.
+    """Base class of all training runs.
 
     Attributes:
-        title: Name of the kind of training, used in messages.
-        remedy: Phrase on what to change after the training has diverged.
-        ended: Sentence on why the training must end now, or "".
+        title: Name of the kind of training, as used in messages.
+        remedy: What to change after the training has diverged, as a phrase.
+        ended: Sentence that states why the training must end now, or "".
         step, steps: Number of finished steps and total number of steps.
-        report, should_stop: Functions of the caller, set by the loop for use in `prepare`.
-        networks, optimisers: Networks and optimisers by their names in a checkpoint.
+        report, should_stop: Functions passed by the caller; the loop sets them for use in `prepare`.
+        networks, optimisers: Networks and optimisers, by their names in a checkpoint.
     """
 
     title: ClassVar[str]
@@ -42,7 +42,7 @@ class Training(abc.ABC):
     optimisers: dict[str, torch.optim.Optimizer]
 
     def prepare(self) -> None:
-        """Prepares the next step, for example by estimating centres. A second call has no effect.
+        """Prepares the next step, for example by estimating centres. A second call before this step has no effect.
 
         Raises Stopped if `should_stop` returns True. The next call then starts the preparation again.
         """
@@ -52,12 +52,12 @@ class Training(abc.ABC):
     def advance(self) -> dict[str, Any]:
         """Runs one step, increments `step` and returns the step's metrics by name.
 
-        The metric `loss` is required. The metric `seen`, the number of images used, is optional; the loop computes
-        images_per_second from it.
+        The metric `loss` is required. The optional metric `seen` is the number of images used, from which the loop
+        computes images_per_second.
         """
 
     def notes(self) -> dict[str, Any]:
-        """Returns the values, other than tensors, that a checkpoint stores. They must be valid JSON."""
+        """Returns the values that a checkpoint stores besides tensors; they must be valid JSON."""
         return {}
 
     def restore_notes(self, notes: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ class Training(abc.ABC):
         return
 
     def tensors(self) -> dict[str, Tensor]:
-        """Returns the tensors that a checkpoint stores besides networks and optimisers. Names contain no dot."""
+        """Returns the tensors that a checkpoint stores besides networks and optimisers, by names without a dot."""
         return {}
 
     def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -73,7 +73,7 @@ class Training(abc.ABC):
         return
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Returns the JSON values and the tensors of a checkpoint: everything on which the next step depends.
+        """Returns the JSON values and the tensors of a checkpoint, which determine all further steps.
 
         No random state is needed, because random draws depend only on the step.
         """
@@ -102,7 +102,7 @@ class Training(abc.ABC):
                 raise self.diverged("its weights are")
 
     def diverged(self, what: str) -> Diverged:
-        """Returns the error to raise after divergence; `what` begins its message, such as "its loss is"."""
+        """Returns the error to raise if training has diverged; its message contains `what`, such as "its loss is"."""
         plural = "numbers" if what.endswith("are") else "a number"
         return Diverged(
             f"{self.title} broke down at step {self.step}: {what} no longer {plural}. Start again with {self.remedy}."
@@ -110,7 +110,7 @@ class Training(abc.ABC):
 
 
 def optimiser_state(optimiser: torch.optim.Optimizer, name: str = "optimiser") -> dict[str, Tensor]:
-    """Returns an optimiser's tensors, without hyper-parameters, by `{name}.{parameter index}.{key}`."""
+    """Returns an optimiser's tensors, but no hyper-parameters, by `{name}.{parameter index}.{key}`."""
     return {
         f"{name}.{index}.{key}": torch.as_tensor(value)
         for index, values in optimiser.state_dict()["state"].items()
@@ -135,9 +135,8 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tenso
 class Average(AveragedModel):
     """Moving average of the weights and buffers of `net`; call `update_parameters(net)` after each step.
 
-    After step s the previous average has the weight min(decay, 1 - 1 / (s + 1)). At first the average is thus the mean
-    of all weights, so that the random start quickly loses influence; later it is exponential. Integer buffers are
-    copied.
+    After step s, the previous average is weighted by min(decay, 1 - 1 / (s + 1)). At first it is thus the mean of all
+    weights so far, so that the random start soon loses influence; later it is exponential. Integer buffers are copied.
     """
 
     n_averaged: torch.Tensor
@@ -149,7 +148,7 @@ class Average(AveragedModel):
 
     @torch.no_grad()
     def update_parameters(self, model: nn.Module) -> None:
-        """Updates the average with the weights of `model`. The count stays on the CPU, to avoid waiting for a GPU."""
+        """Updates the average with the weights of `model`. The count is on the CPU, to avoid waiting for a GPU."""
         decay = min(self.decay, 1 - 1 / (int(self.n_averaged) + 1))
         means, now = ([*net.parameters(), *net.buffers()] for net in (self.module, model))
         pairs = list(zip(means, now, strict=True))
@@ -172,10 +171,10 @@ JUDGES = 6  # lesions on which fitted detectors are compared
 
 
 def generator(seed: int, purpose: int, step: int = 0) -> torch.Generator:
-    """Returns a random generator on the CPU that depends only on its seed, the purpose of the draws and the step.
+    """Returns a random generator on the CPU that depends only on seed, purpose of the draws, and step.
 
-    A resumed run therefore draws the same numbers without a stored random state, and draws for one purpose (such as
-    ORDER) do not depend on draws for another. Raises ValueError if an argument is negative.
+    A resumed run therefore draws the same numbers although no random state is stored, and draws for one purpose (such
+    as ORDER) do not depend on draws for another. Raises ValueError if an argument is negative.
     """
     state = np.random.SeedSequence((seed, purpose, step)).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state >> 1))
@@ -185,9 +184,10 @@ CHUNK = 64  # number of images read at once, so that a memory map is never compl
 
 
 def fingerprint(*parts: np.ndarray | Mapping[str, Tensor] | None) -> str:
-    """Returns a fingerprint of arrays `(N, ...)` and of weights by name: 32 hexadecimal digits of their SHA-256.
+    """Returns a fingerprint of arrays `(N, ...)` and weights by name: the first 32 hexadecimal digits of a SHA-256.
 
-    Hashing takes about 2 s per gigabyte. Arrays with equal bytes but another shape or type have other fingerprints.
+    Hashing takes about 2 s per gigabyte. Arrays with equal bytes but different shapes or types have different
+    fingerprints.
     """
     digest = hashlib.sha256()
     for item in parts:

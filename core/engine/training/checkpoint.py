@@ -1,8 +1,8 @@
 """State of a training run on disk, from which the run resumes as if it had not been stopped.
 
-`checkpoint.json` names the tensor file that belongs to it and is written last, so that a process that is killed leaves
-either the previous or the new checkpoint. Tensors (network, heads, optimiser, centres) are safetensors files, the rest
-is JSON; nothing is pickled. No random state is stored, because each step has separate generators (`base.generator`).
+`checkpoint.json` names its tensor file and is written last, so that a killed process leaves either the previous or the
+new checkpoint. Tensors (network, heads, optimiser, centres) are stored as safetensors, the rest as JSON; nothing is
+pickled. No random state is stored, because every step uses new generators.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class BadCheckpoint(ValueError):
 
 
 def save(folder: Path, state: dict[str, Any], tensors: dict[str, Tensor], lines: list[dict[str, Any]]) -> None:
-    """Appends `lines`, the metrics of each step since the last checkpoint, to the history and replaces the checkpoint.
+    """Replaces the checkpoint and appends `lines`, the metrics per step since the last checkpoint, to the history.
 
     The JSON values `state` must have the key "step". The folder is created if necessary.
     """
@@ -48,7 +48,7 @@ def save(folder: Path, state: dict[str, Any], tensors: dict[str, Tensor], lines:
 
 
 def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """Returns the last saved state and tensors, if any. Raises BadCheckpoint if the checkpoint is damaged."""
+    """Returns the last saved state and tensors, or None. Raises BadCheckpoint if the checkpoint is damaged."""
     state = _read(folder)
     if state is None:
         return None
@@ -70,7 +70,7 @@ def history(folder: Path) -> list[dict[str, Any]]:
 
 
 def has_diverged(folder: Path) -> bool:
-    """Returns whether the run in a folder has diverged, so that it cannot be resumed."""
+    """Returns whether the run in `folder` has diverged and therefore cannot be resumed."""
     return "diverged" in (_read(folder) or {})
 
 
@@ -93,11 +93,11 @@ def _read(folder: Path) -> dict[str, Any] | None:
 class Checkpoints:
     """Writes the state of a training run into a folder at regular intervals.
 
-    Only one process may use the folder. Metrics in `lines` are appended to the history by the next checkpoint.
+    Only one process may use the folder. `lines` holds metrics that the next checkpoint appends to the history.
 
     Args:
         folder: Folder of the checkpoint.
-        identity: JSON values that a resumed run must share, such as its configuration and image fingerprints.
+        identity: JSON values that must be equal in a resumed run, such as configuration and image fingerprints.
         seconds: Time between two checkpoints in seconds.
     """
 
@@ -107,11 +107,11 @@ class Checkpoints:
         self.saved = time.monotonic()
 
     def agree(self, state: dict[str, Any]) -> bool:
-        """Returns whether the loaded `state` of a checkpoint has the identity of this run."""
+        """Returns whether the `state` loaded from a checkpoint has the identity of this run."""
         return all(state.get(key) == value for key, value in self.about.items())
 
     def resume(self, training: Training) -> None:
-        """Restores `training` from the checkpoint, which is removed if it is damaged or has another identity.
+        """Restores `training` from the checkpoint. Removes the checkpoint if it is damaged or belongs to another run.
 
         Raises Diverged if the run had diverged.
         """
@@ -132,14 +132,14 @@ class Checkpoints:
     def save(self, training: Training, finished: bool = False) -> None:
         """Writes a checkpoint. Raises Diverged, and keeps the previous checkpoint, if a weight is not finite.
 
-        `finished` tells whether the run has ended and all its results are on disk.
+        `finished` states whether the run has ended and all its results are on disk.
         """
         training.check()
         state, tensors = training.state()
         self._write({**state, "finished": finished}, tensors)
 
     def give_up(self, training: Training, reason: str) -> None:
-        """Writes the history and the reason why the run diverged, after which it cannot be resumed."""
+        """Saves the history and the `reason` why the run diverged. The run cannot be resumed afterwards."""
         self._write({"step": training.step, "diverged": reason}, {})
 
     def _write(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:

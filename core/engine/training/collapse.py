@@ -1,4 +1,4 @@
-"""Detection of catastrophic collapse: all images have nearly the same features (Sec. Centering Strategies)."""
+"""Detects catastrophic collapse, in which all images get nearly the same features (Sec. Centering Strategies)."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
 
 
 def relative_spread(h: Tensor) -> Tensor:
-    """Computes the spread of features `(M, F)` relative to their root mean square length, from 0 (all equal) to 1."""
+    """Computes the spread of features `(M, F)` relative to their root mean square length: 0 (all equal) to 1."""
     h = h.float()
     return ((h - h.mean(0)).square().sum(1).mean() / h.square().sum(1).mean().clamp(min=1e-24)).sqrt()
 
 
 def remedies(config: PretrainConfig) -> str:
-    """Returns a phrase on what to change in `config` after a collapse, with the most likely remedy first."""
+    """Returns a phrase that lists what to change in `config` after a collapse."""
     hints = ["frozen centres"] if config.centres == REESTIMATED else []
     random = config.encoder.init == "random"
     if not config.encoder.unit or random:
@@ -62,8 +62,8 @@ CALM = 20  # consecutive steps well within the limits before an alarm ends
 class Gauge:
     """Tracks the ratio of the spread at each step to the median spread of the first WARM steps.
 
-    `low`, `high` and `well` count the latest consecutive steps with a ratio below FLOOR, above CEILING, or between 2
-    FLOOR and CEILING / 2.
+    `low`, `high` and `well` are the numbers of latest consecutive steps with a ratio below FLOOR, above CEILING, and
+    between 2 FLOOR and CEILING / 2.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Gauge:
 
     @property
     def closer(self) -> str:
-        """Factor by which the features are closer together than at the start, as text."""
+        """How many times closer together the features are than at the start, as text."""
         return f"{1 / self.ratio:,.0f}" if self.ratio > 1e-3 else "more than 1,000"
 
 
@@ -90,12 +90,12 @@ PROJECTIONS, FEATURES = "projections", "features"
 
 
 class CollapseWatch:
-    """Monitor that detects collapsed features. `update`, called after each step, returns the current alarm.
+    """Monitor that detects collapsed features. Call `update` after each step; it returns the current alarm.
 
-    The watch monitors the projections, which the losses use, and the backbone's features, which detectors use. An alarm
-    starts if the spread of either stays below FLOOR, relative to the start. The alarm ends only after CALM steps from
-    twice FLOOR to half CEILING, because collapsed features often spread again for a moment. An alarm also starts if the
-    projections spread beyond CEILING, because training then diverges soon.
+    It monitors the projections, which the losses use, and the backbone's features, which detectors use. An alarm starts
+    if the spread of the projections or of the features, relative to the start, stays below FLOOR. It also starts if the
+    spread of the projections stays above CEILING, because training then diverges soon. Collapsed features often spread
+    again for a moment. An alarm therefore ends only after CALM steps between twice FLOOR and half CEILING.
     """
 
     def __init__(self, classes: int, remedy: str = "a lower learning rate") -> None:
@@ -113,7 +113,7 @@ class CollapseWatch:
         aug_accuracy: float | None = None,
         feature_spread: float | None = None,
     ) -> str | None:
-        """Takes the metrics of a step and returns the current alarm as a sentence, or None if there is none.
+        """Records the metrics of a step; returns the current alarm as a sentence, or None if there is no alarm.
 
         Args:
             step: Number of the step.
@@ -151,7 +151,7 @@ class CollapseWatch:
         return self.alarm
 
     def accuracy(self) -> str:
-        """Returns a sentence, after a space, on the class accuracy of the last 10 steps, or '' if it is unknown."""
+        """Returns a space and a sentence on the class accuracy over the last 10 steps, or '' if it is unknown."""
         if not self.recent:
             return ""
         accuracy = sum(self.recent) / len(self.recent)

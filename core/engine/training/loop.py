@@ -1,4 +1,4 @@
-"""The loop of every training run: steps, progress, checkpoints, and how a run ends if it is stopped or has diverged."""
+"""The loop of all training runs: steps, progress, checkpoints, and what happens if a run is stopped or diverges."""
 
 from __future__ import annotations
 
@@ -25,16 +25,15 @@ def run(
 ) -> None:
     """Runs `training` until step `last` and saves a checkpoint whenever one is due.
 
-    The caller writes the final checkpoint once all results are on disk. A diverged run cannot be resumed; its history
-    and the reason are saved.
+    The caller must write the final checkpoint once all results are on disk. If the run diverges, its history and the
+    reason are saved, and it cannot be resumed.
 
     Args:
         checkpoints: Writer of the checkpoints, or None to save none.
-        report: Function that is called after each step with the step's line of the history: step, steps and the
-            metrics.
+        report: Function that is called after each step with a dictionary: step, steps and the step's metrics.
         should_stop: Function that returns True if the run must stop.
-        last: Number of the last step, by default the last step of the run.
-        after: Function that is called after each step and returns additional metrics.
+        last: Number of the last step. Defaults to the last step of the run.
+        after: Function that is called after each step and returns additional metrics of the step.
 
     Raises:
         Stopped: If `should_stop` returns True, after a checkpoint is saved.
@@ -79,10 +78,10 @@ def run_resumable(
     report: Report | None = None,
     should_stop: Stop | None = None,
 ) -> Checkpoints | None:
-    """Runs `training` to its end, and resumes it from the checkpoint in `folder` if this has the same `identity`.
+    """Runs `training` to its end, starting from the checkpoint in `folder` if it has the same `identity`.
 
-    Returns the Checkpoints with which the caller saves the final checkpoint, or None without a folder. Raises the same
-    errors as `run`.
+    Returns the Checkpoints with which the caller must save the final checkpoint, or None if `folder` is None. Raises
+    the same errors as `run`.
     """
     checkpoints = None if folder is None else Checkpoints(folder, identity)
     if checkpoints is not None:

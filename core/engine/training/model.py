@@ -1,6 +1,6 @@
-"""The model of a pre-training run as one module: encoder, heads, class centres and the loss of a step.
+"""The model of a pre-training run as one module: encoder, heads, class centres and the loss of each step.
 
-The centres c_n of the classes A_n follow Eq. 2 or another option of Sec. Centering Strategies.
+The centres c_n of the classes A_n are computed by Eq. 2 or another option of Sec. Centering Strategies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Model(nn.Module):
 
     Args:
         config: Options of the pre-training run.
-        encoder: Encoder to train, or None to build a new one from `config.encoder`.
+        encoder: Encoder to train. Defaults to a new one, built from `config.encoder`.
     """
 
     def __init__(self, config: PretrainConfig, encoder: Encoder | None = None) -> None:
@@ -64,14 +64,14 @@ class Model(nn.Module):
         return self.encoder.mean.device
 
     def optimiser(self) -> torch.optim.Optimizer:
-        """Builds the configured optimiser for all trained parameters, with the configured learning rate.
+        """Builds the optimiser of all trained parameters as configured.
 
-        Frozen layers are excluded. The backbone has a separate learning rate if the configuration sets one.
+        Frozen layers are excluded. The backbone can have a learning rate of its own.
         """
         return build_optimiser(self.config, self.groups)
 
     def train(self, mode: bool = True) -> Model:
-        """Switches to training mode (frozen layers excepted), or to evaluation mode if `mode` is False."""
+        """Switches to training mode, except for frozen layers, or to evaluation mode if `mode` is False."""
         super().train(mode)
         if mode:
             train_mode(self.encoder, self.still)
@@ -90,16 +90,16 @@ class Model(nn.Module):
         return h.float(), z.float()
 
     def class_centres(self, batches: Batches, step: int = 0) -> Tensor:
-        """Returns the class centres c_0 to c_k, float32 `(k + 1, D)`; `PMSACL.estimate_centres` also stores them.
+        """Computes the class centres c_0 to c_k, float32 `(k + 1, D)`. `PMSACL.estimate_centres` also stores them.
 
-        A centre is the mean projection of a class (Eq. 2), or random if `config.centres` says so. Batch norms use the
-        statistics of each batch, as in training, but the encoder is not changed. Raises ValueError if there are no
+        A centre is the mean projection of a class (Eq. 2) or, depending on `config.centres`, random. Batch norms use
+        the statistics of each batch, as in training, but the encoder is not changed. Raises ValueError if there are no
         images.
 
         Args:
             batches: Pairs of images, float32 `(B, 3, S, S)` in [0, 1], and their regions of interest `(B, S, S)` or
                 None.
-            step: Number of finished steps, which determines the random draws together with the seed.
+            step: Number of finished steps. Step and seed determine the random draws.
         """
         c, count, draws = self.config, self.objective.classes, generator(self.config.seed, CENTRES, step)
         if c.centres in (RANDOM, EQUIDISTANT):
@@ -118,18 +118,18 @@ class Model(nn.Module):
 class Order(Sampler[int]):
     """Sampler for a DataLoader that yields the indices of `count` images in the order of a pre-training run.
 
-    The order of an epoch depends only on `seed` and the epoch, which `set_epoch` sets.
+    The order depends only on `seed` and on the epoch, which `set_epoch` sets.
     """
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self.seed, self.epoch = count, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch, counted from 0, that the next iteration runs through."""
+        """Sets the epoch, counted from 0, of the next iteration."""
         self.epoch = epoch
 
     def of(self, epoch: int) -> Tensor:
-        """Returns the indices of all images, `(N,)`, in the order of epoch number `epoch`."""
+        """Returns the indices of all images, `(N,)`, in the order of the epoch `epoch`, counted from 0."""
         return torch.randperm(self.count, generator=generator(self.seed, ORDER, epoch))
 
     def __len__(self) -> int:
@@ -142,27 +142,27 @@ class Order(Sampler[int]):
 class PMSACL(Model):
     """PMSACL as a module for any training loop: encoder, heads, class centres and the complete loss (PMSACL Eq. 1).
 
-    Call `estimate_centres` once before the first step; then minimise the result of `loss`, which pastes lesions into
-    normal images and makes the views. Random draws depend only on `seed` and the number of steps, so that a training
-    run can be repeated. With images in the order of `order`, a run equals the studio's pre-training.
+    Call `estimate_centres` once before the first step, then minimise the result of `loss`, which pastes lesions into
+    normal images and makes the views. Random draws depend only on `seed` and the number of steps, so that training runs
+    can be repeated. If images come in the order of `order`, a run equals the studio's pre-training.
 
     Args:
-        backbone: Name of the network: `efficientnet-lite0`, `resnet18` or a model of timm. Alternatively the `encoder`
-            of another model, which is trained further. The setting `encoder.init` names the initial weights: `random`
-            in the presets `quick`, `from-random` and `as-printed`, otherwise `auto` (installed ImageNet weights; a
-            network without them is replaced by efficientnet-lite0, with a warning).
+        backbone: Name of the network: `efficientnet-lite0`, `resnet18` or a model of timm; or the `encoder` of another
+            model, to train it further. The setting `encoder.init` names the initial weights: `random` in the presets
+            `quick`, `from-random` and `as-printed`, otherwise `auto` (installed ImageNet weights; a network without
+            them is replaced by efficientnet-lite0, with a warning).
         k: Largest number of pasted lesions per image, 1 to 7. The classes are A_0 (none) to A_k.
         preset: Name of the preset for the other settings: `sphere`, `quick` or `imagenet` (minutes on a CPU), `paper`
             (days), `from-random`, or `as-printed` (exactly the paper's text, with which features collapse).
         seed: Seed of all random draws, a whole number of 0 or more.
-        settings: Settings that differ from the preset, such as `lr=0.01`. A name with a dot needs a dictionary:
+        settings: Settings that override the preset, such as `lr=0.01`. A name with a dot needs a dictionary:
             `**{"encoder.init": "random", "medmix.size": (0.1, 0.3)}`. The error for a wrong name lists all names.
-            Images keep the size in which they are passed, whatever `size` is.
+            Images keep the size in which they are passed; the setting `size` is ignored.
 
     Attributes:
         encoder: Encoder that is trained; `AnomalyDetector(encoder=model)` uses it.
-        centres: Class centres `(k + 1, D)`, which are NaN until `estimate_centres` has run.
-        step: Number of finished steps, which are calls of `loss` in training mode.
+        centres: Class centres `(k + 1, D)`, NaN until `estimate_centres` has been called.
+        step: Number of finished steps, that is, calls of `loss` in training mode.
         config: All settings, such as `config.batch` and `config.lr`.
 
     Raises:
@@ -213,7 +213,7 @@ class PMSACL(Model):
         self.centred = False
 
     def get_extra_state(self) -> dict[str, int]:
-        """Returns the number of finished steps as {"step": ...}, which torch adds to `state_dict`."""
+        """Returns the number of finished steps as {"step": ...}, which torch includes in `state_dict`."""
         return {"step": self.step}
 
     def set_extra_state(self, state: dict[str, int]) -> None:
@@ -221,7 +221,7 @@ class PMSACL(Model):
         self.step = state["step"]
 
     def order(self, images: int) -> Order:
-        """Returns a sampler that yields `images` images in the order of the studio's own pre-training.
+        """Returns a sampler that yields the indices of `images` images in the order of the studio's own pre-training.
 
         Use `order = model.order(len(data))`, then `DataLoader(data, sampler=order, batch_size=model.config.batch,
         drop_last=True)`, and call `order.set_epoch(epoch)` before each epoch, counted from 0.
@@ -246,18 +246,17 @@ class PMSACL(Model):
     def loss(self, images: Any, roi: Any = None) -> Tensor:
         """Computes the loss of a step from normal images: a scalar in float32, to be minimised (Eq. 1).
 
-        Each call in training mode is a step with new random draws; in evaluation mode all calls use the same draws.
-        Afterwards `terms` and `accuracy` describe this call.
+        In training mode, each call is a step with new random draws; in evaluation mode, all calls use the same draws.
+        `terms` and `accuracy` describe the last call.
 
         Args:
             images: Tensor or array `(B, 3, S, S)` or `(B, S, S, 3)`, uint8 or floats in [0, 1], on any device, or a
-                tuple or list that starts with the images, as a DataLoader yields it. B is at least 2, because lesions
-                are cut from other images of the batch, and S is at least 16 pixels.
-            roi: Tensor or array `(B, S, S)`, nonzero where lesions may be pasted. By default, they may be pasted
-                anywhere.
+                tuple or list that starts with the images, as a DataLoader yields it. B must be at least 2, because
+                lesions are cut from other images of the batch; S must be at least 16 pixels.
+            roi: Tensor or array `(B, S, S)`, nonzero where lesions may be pasted. Defaults to everywhere.
 
         Raises:
-            ValueError: If the images are invalid, or if `roi` has another shape or is 0 all over an image.
+            ValueError: If the images are invalid, or if `roi` has a wrong shape or is 0 everywhere in an image.
             RuntimeError: If the centres have not been estimated.
         """
         if not self.centred and not bool(self.centres.isfinite().all()):
@@ -280,23 +279,23 @@ class PMSACL(Model):
     def forward(self, images: Any) -> Tensor:
         """Computes the projections `(B, D)` of images in any form that `loss` accepts.
 
-        In evaluation mode a single image is enough; in training mode batch norms need at least two images.
+        A single image is enough in evaluation mode. In training mode, batch norms need at least two images.
         """
         return self.features(self._batch(images, least=1))[1]
 
     @property
     def terms(self) -> dict[str, float]:
-        """Unweighted terms, by name, of the loss that the last call of `loss` returned.
+        """Terms of the last loss that `loss` returned, by name and without their weights.
 
         The names are `l_ctr` (Eq. 3), `l_con` (l_PMSACL, Eq. 5), `l_aug` (Eq. 8) and, if the settings include them,
-        `l_pos` (Eq. 9) and `l_var` (not in the paper: the spread within each class). Raises RuntimeError before the
+        `l_pos` (Eq. 9) and `l_var` (the spread within each class, not in the paper). Raises RuntimeError before the
         first call of `loss`.
         """
         return {name: float(term) for name, term in self._last()[0].terms.items()}
 
     @property
     def accuracy(self) -> float:
-        """Accuracy (0 to 1) of the class head for the classes A_0 to A_k of the images in the last call of `loss`.
+        """Accuracy (0 to 1) with which the class head predicted the classes A_0 to A_k in the last call of `loss`.
 
         Chance level is 1 / (k + 1). Raises RuntimeError before the first call of `loss`.
         """
@@ -332,10 +331,10 @@ class PMSACL(Model):
 def estimate_centres(
     features: Callable[[Tensor], Tensor], batches: Iterable[tuple[Tensor, Tensor]], count: int
 ) -> Tensor:
-    """Estimates the class centres, float32 `(count, D)`: the mean feature of the views of each class (Eq. 2).
+    """Estimates class centres, float32 `(count, D)`: the mean feature over the views of each class (Eq. 2).
 
-    Sums are in float64, so that the order of the images does not affect the result. Raises ValueError if a class has no
-    image.
+    Sums are computed in float64, so that the order of the images does not affect the result. Raises ValueError if a
+    class has no image.
 
     Args:
         features: Function that computes features `(M, D)` of images `(M, 3, S, S)`.
@@ -353,7 +352,7 @@ def estimate_centres(
 
 
 def random_centres(count: int, dim: int, scale: float, generator: torch.Generator) -> Tensor:
-    """Draws random centres `(count, dim)` with normally distributed coordinates of standard deviation `scale`."""
+    """Draws random centres `(count, dim)` with normally distributed coordinates (standard deviation `scale`)."""
     return torch.randn((count, dim), generator=generator) * scale
 
 

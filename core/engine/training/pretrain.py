@@ -1,4 +1,4 @@
-"""Pre-training (Sec. PMSACL pre-training): trains an encoder on normal images, and can be stopped and resumed."""
+"""Trains an encoder on normal images (Sec. PMSACL pre-training). Training can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class PretrainResult:
     Attributes:
         encoder: Trained encoder, in evaluation mode.
         centres: Class centres, float32 `(k + 1, D)`, or None if the objective uses no centres.
-        folder: Folder in which all results are stored.
-        collapsed: Whether an alarm of `CollapseWatch` was active at the end.
+        folder: Folder that contains all results.
+        collapsed: Whether an alarm of `CollapseWatch` was still active at the end.
         message: Summary for users.
     """
 
@@ -44,7 +44,7 @@ class PretrainResult:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """Metrics of all steps, one dictionary per step, read from the folder at each access."""
+        """Metrics of all steps, one dictionary per step. They are read from the folder at each access."""
         return checkpoint.history(self.folder)
 
 
@@ -62,26 +62,26 @@ def pretrain(
 ) -> PretrainResult:
     """Trains an encoder on normal images and writes it to `folder`.
 
-    A run with a checkpoint in `folder` is resumed; on a CPU the resulting weights are bit for bit those of an
-    uninterrupted run. Snapshots of the encoder are saved in folder/epochs/0000, 0001, and so on.
+    If `folder` contains a checkpoint of the run, the run is resumed; on a CPU, the final weights equal those of an
+    uninterrupted run bit for bit. Snapshots of the encoder are saved in folder/epochs/0000, 0001, and so on.
 
-    Under torchrun, all processes must call this function with the same arguments. They share the batch of each step
-    evenly. Only the first process writes files and reports progress, and only it can be asked to stop.
+    Under torchrun, all processes must call this function with the same arguments. The batch of each step is divided
+    evenly between them. Only the first process writes files, calls `report` and calls `should_stop`.
 
     Args:
         train: Normal images, uint8 `(N, S, S, 3)`, or `Data` with regions of interest and other images.
-        held_out: Normal images that are not used for training. Each epoch is validated on them and on their MedMix
-            versions.
+        held_out: Normal images that are not used for training. After each epoch, the encoder is validated on these
+            images and on copies with pasted lesions.
         report: Function that is called after each step with the step's metrics.
         should_stop: Function that returns True if the run must stop.
-        max_steps: Total number of steps after which this call saves a checkpoint and returns, or None.
+        max_steps: Number of steps, counted from the start of the run, after which to save a checkpoint and return.
         checkpoint_seconds: Time between two checkpoints in seconds.
 
     Raises:
         Stopped: If `should_stop` returns True, after a checkpoint is written.
-        Diverged: If the loss or the weights are not finite, or at an alarm with `stop_on_alarm`. The folder then has no
-            final encoder.
-        ValueError: If images, folder and config do not fit together.
+        Diverged: If the loss or the weights are not finite, or if an alarm starts and `stop_on_alarm` is set. The
+            folder then has no final encoder.
+        ValueError: If images, folder and config do not match.
     """
     folder, device = Path(folder), torch.device(device) if not isinstance(device, str) else pick_device(device)
     train = Data.of(train)
@@ -205,13 +205,13 @@ BEST = "best"
 
 
 class Encoders:
-    """Writes the encoders of a run (snapshots, best and final) into its folder; used in the first process only."""
+    """Writes a run's encoders (snapshots, best and final) to its folder. Only the first process uses this class."""
 
     def __init__(self, training: Pretraining, folder: Path) -> None:
         self.training, self.folder = training, folder
 
     def epoch_done(self, numbers: dict[str, float]) -> None:
-        """Saves the encoder if it is the best so far, and a snapshot if due. `numbers` are validation metrics."""
+        """Updates the best epoch from validation metrics `numbers`; saves the best encoder and a snapshot if due."""
         t = self.training
         if better(numbers, t.best):
             t.best = {**numbers, "epoch": t.epoch}
@@ -221,12 +221,12 @@ class Encoders:
             self.snapshot()
 
     def snapshot(self) -> None:
-        """Saves the current encoder in float16, for display only, as epochs/NNNN (0000 is the untrained encoder)."""
+        """Saves the encoder in float16 as epochs/NNNN, for display only. 0000 is the untrained encoder."""
         t = self.training
         self._write(self.folder / "epochs" / f"{t.epoch:04d}", {"step": t.step}, half=True)
 
     def keep(self) -> None:
-        """Saves the encoder that `load_encoder` reads: the best one if `select` is "best", otherwise the last."""
+        """Saves the final encoder for `load_encoder`: the best one if `select` is "best", otherwise the last one."""
         t = self.training
         if t.config.select == "best" and t.best is not None:
             for path in sorted((self.folder / BEST).iterdir(), key=lambda p: p.suffix, reverse=True):
@@ -245,11 +245,11 @@ MOST = 64  # largest number of held-out images used, evenly spaced
 
 @torch.no_grad()
 def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
-    """Computes validation metrics on held-out normal images and their MedMix versions; no test image is used.
+    """Computes validation metrics on held-out normal images and on their copies with pasted lesions.
 
     Returns:
         The losses val_loss and val_l_*. If the objective has a class head, also val_accuracy (0 to 1), val_images
-        (number of images used) and val_auroc (AUROC of 1 - p(A_0), for A_0 against all other classes).
+        (number of held-out images) and val_auroc (AUROC of the score 1 - p(A_0) for classes above A_0 against A_0).
     """
     c, objective, device = training.config, training.objective, training.device
     chosen = np.unique(np.linspace(0, len(held_out.images) - 1, min(MOST, len(held_out.images))).astype(int))
@@ -283,7 +283,7 @@ def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
 
 
 def better(figures: dict[str, float], best: dict[str, float] | None) -> bool:
-    """Returns whether an epoch's metrics beat the best so far, by val_l_aug if it exists, otherwise by val_loss."""
+    """Returns whether an epoch is better than the best so far: by val_l_aug if it exists, otherwise by val_loss."""
     if not figures:
         return False
     key = "val_l_aug" if "val_l_aug" in figures else "val_loss"

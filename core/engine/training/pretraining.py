@@ -1,4 +1,4 @@
-"""A pre-training run in memory: its data, networks and optimiser, and one training step."""
+"""A pre-training run in memory: data, networks, optimiser, and one training step."""
 
 from __future__ import annotations
 
@@ -34,15 +34,14 @@ SAY = 5.0  # seconds between two progress messages
 
 @dataclass
 class Data:
-    """Images of a pre-training run, and other images from which lesions are cut.
+    """Images of a pre-training run, and further images from which lesions are cut.
 
     Attributes:
         images: Normal images, uint8 `(N, S, S, 3)`.
         roi: Regions of interest, uint8 `(N, S, S)`, 1 inside, or None.
         pool: Normal images of another study, uint8 `(M, S, S, 3)`, for the donor `foreign`, or None.
         pool_roi: Regions of interest of `pool`, `(M, S, S)`, or None.
-        marked: Images, uint8 `(M, S, S, 3)`, and their lesion masks drawn by readers, `(M, S, S)`, for the donor
-            `marked`.
+        marked: Images, uint8 `(M, S, S, 3)`, and lesion masks drawn by readers, `(M, S, S)`, for the donor `marked`.
     """
 
     images: np.ndarray
@@ -53,13 +52,13 @@ class Data:
 
     @staticmethod
     def of(images: Data | np.ndarray) -> Data:
-        """Returns `images` if it is a Data, otherwise a Data that holds only these images."""
+        """Wraps an array of images in a Data; returns a Data unchanged."""
         return images if isinstance(images, Data) else Data(images)
 
     def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor | None]:
         """Returns the images with indices `rows`, `(B, 3, S, S)` on `device`, and their regions `(B, S, S)` or None.
 
-        Regions stay on the CPU, where lesions are placed, to avoid waiting for the device.
+        Regions stay on the CPU, because lesions are placed there without waiting for the device.
         """
         inside = None if self.roi is None else torch.from_numpy(np.ascontiguousarray(self.roi[rows]))
         return to_batch(self.images[rows], device), inside
@@ -102,19 +101,19 @@ class Pretraining(Training):
 
     @property
     def epoch(self) -> int:
-        """Number of the current or last finished epoch, counted from 1, or 0 before the first step."""
+        """Number of the epoch of the last finished step, counted from 1, or 0 before the first step."""
         return math.ceil(self.step / self.per_epoch)
 
     def rows(self, step: int) -> np.ndarray:
         """Returns the indices of the images that this process uses in a step.
 
-        Each epoch has a different random order, which depends only on the seed and the epoch.
+        The images have a random order that depends only on the seed and the epoch.
         """
         epoch, index = divmod(step, self.per_epoch)
         return rows_of_process(self.order.of(epoch)[index * self.per_step : (index + 1) * self.per_step]).numpy()
 
     def prepare(self) -> None:
-        """Computes the centres, if the objective uses them, before the first step and when re-estimation is due."""
+        """Computes the centres, if the objective uses them, before the first step and whenever re-estimation is due."""
         c = self.config
         if not self.objective.uses_centres:
             return
@@ -142,7 +141,7 @@ class Pretraining(Training):
             done += len(rows)
 
     def views(self) -> Views:
-        """Returns this process's views of the images of the next step. Random draws differ between processes."""
+        """Makes this process's views of its images for the next step. Random draws differ between processes."""
         x, inside = self.data.batch(self.rows(self.step), self.device)
         draws = generator(self.config.seed, STEP, self.step * processes.world() + processes.rank())
         with torch.no_grad():
@@ -170,7 +169,7 @@ class Pretraining(Training):
         }
 
     def measured(self, outcome: Outcome, views: Views) -> dict[str, Tensor]:
-        """Computes the metrics of a step, by name, as tensors on the device, without waiting for the device."""
+        """Computes the metrics of a step, by name, as tensors on the device, so that nothing waits for the device."""
         labels, classes = views.labels, self.objective.classes
         state = feature_state(outcome.z, labels, classes)
         tensors = {"loss": outcome.loss.detach(), **outcome.terms}
@@ -232,11 +231,11 @@ Features = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class JointStep(nn.Module):
-    """Encoder and objective as one forward pass, from this process's views to the loss of the joint batch.
+    """Forward pass from this process's views to the loss of the joint batch, that is, the batch of all processes.
 
-    Each process gathers the features of all processes, with their gradients, so that every view is contrasted with all
-    views of the joint batch. In the backward pass, a feature gets the sum of the gradients of these equal losses.
-    DistributedDataParallel averages the gradients over processes, which gives the gradient of one process with the
+    Each process gathers the features of all processes, so that every view is contrasted with all views of the joint
+    batch and all processes compute the same loss. In the backward pass, a feature gets the sum of these losses'
+    gradients. DistributedDataParallel averages over processes, which gives the gradient of a single process with the
     joint batch. The function `features` computes features `(M, F)` and projections `(M, D)` of images.
     """
 
@@ -245,7 +244,7 @@ class JointStep(nn.Module):
         self.encoder, self.objective, self.features = encoder, objective, features
 
     def forward(self, views: Views, centres: Tensor | None) -> tuple[Outcome, Views]:
-        """Returns the outcome and the views of the joint batch. `views.images` holds this process's images only."""
+        """Returns outcome and views of the joint batch; only this process's images are in `views.images`."""
         h, z = self.features(views.images)
         if processes.world() > 1:
             z = z if self.objective.uses_projection else z.detach()
@@ -256,7 +255,7 @@ class JointStep(nn.Module):
 
 
 def joint_step(encoder: Encoder, objective: Objective, features: Features) -> nn.Module:
-    """Returns a `JointStep`. With several processes, its backward pass averages gradients over the processes."""
+    """Returns a `JointStep` whose backward pass averages gradients over all processes."""
     step = JointStep(encoder, objective, features)
     if processes.world() == 1:
         return step
@@ -264,7 +263,7 @@ def joint_step(encoder: Encoder, objective: Objective, features: Features) -> nn
 
 
 def share_norms(encoder: Encoder, device: torch.device) -> None:
-    """Makes batch norms of `encoder.net` use statistics of the joint batch if several processes train on GPUs."""
+    """Makes batch norms of `encoder.net` use the statistics of the joint batch, if several processes train on GPUs."""
     if processes.world() > 1 and device.type == "cuda":
         convert = nn.SyncBatchNorm.convert_sync_batchnorm
         if isinstance(encoder.arch, TimmBackbone):  # timm's batch norms include the activation that follows
@@ -273,9 +272,9 @@ def share_norms(encoder: Encoder, device: torch.device) -> None:
 
 
 def rows_of_process(rows: Tensor) -> Tensor:
-    """Returns this process's part of the image indices `rows` `(B,)` of a joint batch.
+    """Returns the part of a joint batch's image indices `rows` `(B,)` that this process uses.
 
-    Raises ValueError if several processes do not get the same number of images, at least two each.
+    Raises ValueError unless each of several processes gets the same number of images, at least two.
     """
     world = processes.world()
     if world > 1 and (len(rows) % world or len(rows) < 2 * world):
@@ -287,7 +286,7 @@ def rows_of_process(rows: Tensor) -> Tensor:
 
 
 def joined(parts: Sequence[tuple[Tensor, Tensor, Views]]) -> tuple[Tensor, Tensor, Views]:
-    """Concatenates features, projections and views of all processes by rank, for each kind of image in `Views`."""
+    """Concatenates features, projections and views of all processes, ordered by rank, for each kind of view."""
     views = [v for _, _, v in parts]
     firsts = [rank * len(v.labels) for rank, v in enumerate(views)]
     strong = None if views[0].strong is None else torch.cat([v.strong for v in views])  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Optimisers and learning rates. A learning rate depends only on the step, so no state is needed to resume it."""
+"""Optimisers and learning rates. Learning rates depend only on the step and have no state."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def learning_rate(config: PretrainConfig, step: int, steps: int) -> float:
 def warm_cosine(step: int, steps: int, warmup: float, least: float = 0.02) -> float:
     """Returns the learning rate at a step from 0 to steps - 1 as a factor of its maximum.
 
-    The factor rises along a cosine during the fraction `warmup` of all steps and then falls along a cosine. It is at
-    least `least`.
+    During the first fraction `warmup` of all steps, the factor rises from 0 along a cosine; then it falls to 0 along a
+    cosine. It is never below `least`.
     """
     at = step / steps
     phase = at / warmup - 1 if at < warmup else (at - warmup) / (1 - warmup)
@@ -46,7 +46,7 @@ def polynomial(step: int, steps: int, power: float) -> float:
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Sets the learning rate of all parameter groups, multiplied by the group's `scale` if it exists."""
+    """Sets the learning rate of all parameter groups to `rate` times the group's `scale` (by default 1)."""
     for group in optimiser.param_groups:
         group["lr"] = rate * group.get("scale", 1.0)
 
@@ -56,7 +56,7 @@ def _glide(start: float, end: float, progress: float) -> float:
 
 
 def build_optimiser(config: PretrainConfig, parameters: Iterable[Any]) -> torch.optim.Optimizer:
-    """Builds SGD with momentum, as in the paper, or AdamW for parameters or parameter groups."""
+    """Builds SGD with momentum, as in the paper, or AdamW, for parameters or parameter groups."""
     parameters = list(parameters)
     if config.optimiser == "sgd":
         return torch.optim.SGD(parameters, config.lr, config.momentum, weight_decay=config.weight_decay)
@@ -70,8 +70,8 @@ SIDE = 64  # side in pixels of the image that is passed through the encoder to s
 def stages(encoder: Encoder) -> dict[int, list[nn.Module]]:
     """Returns the backbone's layers, grouped by the finest stride whose feature map depends on them.
 
-    A layer is a module with parameters or buffers of its own; every parameter belongs to a layer. Layers that are not
-    called as modules, such as the network itself with a transformer's position embedding, belong to the finest stride.
+    A layer is a module that directly holds parameters or buffers, so every parameter belongs to a layer. Layers that
+    are not called as modules, such as a transformer that holds its position embedding, belong to the finest stride.
     """
     layers = [m for m in encoder.net.modules() if any(True for _ in _own(m))]
     probe = torch.zeros(1, 3, SIDE, SIDE, device=encoder.mean.device)
@@ -94,16 +94,16 @@ def stages(encoder: Encoder) -> dict[int, list[nn.Module]]:
 
 
 def parameter_groups(encoder: Encoder, frozen: int, rate: float, decay: float) -> list[dict[str, Any]]:
-    """Returns the encoder's trained parameters as optimiser groups, each with a learning rate factor `scale`.
+    """Returns the encoder's trained parameters as groups for an optimiser, each with a learning rate factor `scale`.
 
     Early layers of a pretrained network detect edges and textures of any image; training them on a few hundred images
     takes time and harms them (Howard and Ruder 2018; Bao et al. 2022 for decay by layer).
 
     Args:
         encoder: Encoder to train. Frozen parameters no longer require gradients.
-        frozen: Stride up to whose feature map layers are frozen, or 0 to freeze none.
-        rate: Factor for the layers of the coarsest stride. The factor of the projection head is 1.
-        decay: Ratio of the factor of each finer stride to that of the next coarser stride.
+        frozen: Layers up to the feature map at this stride are frozen; 0 freezes none.
+        rate: Factor of the layers of the coarsest stride. The projection head has a factor of 1.
+        decay: Factor of a stride relative to that of the next coarser stride.
     """
     groups = []
     for depth, (stride, layers) in enumerate(reversed(stages(encoder).items())):
@@ -116,7 +116,7 @@ def parameter_groups(encoder: Encoder, frozen: int, rate: float, decay: float) -
 
 
 def still_layers(encoder: Encoder, frozen: int, frozen_norm: bool) -> list[str]:
-    """Returns the names of layers that stay in evaluation mode.
+    """Returns the names of the layers that stay in evaluation mode during training.
 
     These are all layers up to the feature map at stride `frozen` and, if `frozen_norm` is set, all batch norms.
     """

@@ -1,8 +1,8 @@
 """The tables and columns in a bundle, derived from the database schema, and the values that each column may contain.
 
-Every table and column is exported unless `STAYS` lists it with a reason. The rows of a study are the rows that refer to
-the study, directly or through other tables. On import, each value is checked against its column's SQL type, or against
-`KINDS` if the column is listed there, and each reference is replaced by the new id of the row.
+Every table and column is exported unless it is listed in `STAYS`, which gives the reason. A row belongs to a study if
+it refers to the study, directly or through other tables. On import, each value is checked against its column's SQL
+type, or against `KINDS` if the column is listed there, and each reference is replaced by the new id of its row.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ STAYS = {  # tables, or columns of tables, that are not exported, with the reaso
 
 
 class Rejected(Record):
-    """File that was not imported or has an unusual header, and the reason."""
+    """File that was rejected on import, or whose header is unusual, with the reason."""
 
     path: Text
     reason: Text
 
 
 class Duplicate(Record):
-    """Pair of a training and a test image with the same or nearly the same content."""
+    """Training image and test image with the same or nearly the same content."""
 
     kind: Name
     train: Text
@@ -77,14 +77,14 @@ class Duplicate(Record):
 
 
 class Straddling(Record):
-    """Names of the images of a patient who has both training and test images."""
+    """Patient with both training and test images; the fields list the names of these images."""
 
     train: list[Text]
     test: list[Text]
 
 
 class Report(foreign_runs.Lenient):
-    """Report of a study's original import; for the fields, see `ImportReport`."""
+    """Report written when the study's images were first imported; see `ImportReport` for the fields."""
 
     study: Name
     accepted: Count
@@ -123,13 +123,13 @@ JSON, MADE = "json", "made"  # a JSON value with a type, or a JSON value that a 
 
 
 def stays(name: str) -> bool:
-    """Returns whether a table, or a column given as TABLE.COLUMN, is not exported."""
+    """Returns whether a table (TABLE) or a column (TABLE.COLUMN) is excluded from bundles."""
     return any(fnmatch.fnmatch(name, pattern) for pattern in STAYS)
 
 
 @dataclass(frozen=True)
 class Column:
-    """Exported column, whether its values are `required`, and the table to which it `refers`, or None."""
+    """Exported column. `required` means that it cannot be NULL; `refers` is the table that it refers to, or None."""
 
     name: str
     type: str
@@ -139,7 +139,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Exported table: its id column `key`, replaced on import, and the SQL condition for the rows of a study."""
+    """Exported table. `key` is its id column, which is replaced on import, or None; `where` selects a study's rows."""
 
     name: str
     key: str | None
@@ -152,7 +152,7 @@ class Table:
 
 
 def tables(store: Store) -> dict[str, Table]:
-    """Returns the exported tables by name, from the database schema, each after the tables to which it refers."""
+    """Reads the exported tables from the database schema; returns them by name, each after the tables it refers to."""
     names = [row["name"] for row in store.query("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")]
     waiting = {name: _columns(store, name) for name in names if not stays(name)}
     done: dict[str, Table] = {}
@@ -209,10 +209,10 @@ def _rows_of(store: Store, table: str, columns: tuple[Column, ...], done: dict[s
 
 @dataclass
 class Ids:
-    """Maps ids and names in a bundle to new ones. `study` and `was` are the new and the old id of the study.
+    """Maps the ids and reader names in a bundle to new ones. `study` is the new id of the study, and `was` the old one.
 
-    `files` is the future folder of the study's images. `taken` contains the names of accounts in this home; a reader in
-    the bundle with one of these names is another person and is renamed.
+    `files` is the folder to which the study's images will be moved. `taken` contains the account names in this home. A
+    reader in the bundle with one of these names is treated as a different person and is renamed.
     """
 
     study: str
@@ -228,7 +228,7 @@ class Ids:
         return self.new.setdefault(table, {})
 
     def name_of(self, reader: str) -> str:
-        """Returns the name for a reader's work. No account has this name, so nobody can sign in with it."""
+        """Returns the name under which a reader's work is stored. No account has it, so nobody can sign in with it."""
         if reader not in self.reader:
             self.reader[reader] = f"{reader[:64]} ({self.study})" if reader in self.taken else reader[:64]
         return self.reader[reader]
@@ -244,7 +244,7 @@ class Ids:
         return self.of("runs").get(value) or self.of("cluster_maps").get(value) or value
 
     def before(self, review: int, first: int) -> int:
-        """Returns the largest new id among the reviews with old ids up to `review`, or `first` if there is none."""
+        """Returns the largest new id of the reviews whose old id is at most `review`, or `first` if there are none."""
         return max((new for old, new in self.of("reviews").items() if old <= review), default=first)
 
 
@@ -302,9 +302,9 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def stored(table: str, column: Column, value: Any, row: Row, ids: Ids) -> Any:
-    """Checks a value from a bundle and returns it in the form in which this database stores it.
+    """Checks a value from a bundle and converts it to the form in which this database stores it.
 
-    `row` contains the converted columns of the same row so far. Raises Refused if the value is invalid for the column.
+    `row` contains the columns of the same row that were already converted. Raises Refused if the value is invalid.
     """
     if value is None:
         return None  # the database decides whether NULL is allowed

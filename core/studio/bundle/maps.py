@@ -1,6 +1,6 @@
-"""Cluster maps in a bundle: coordinates, points and features, with new keys and the new ids of the cases.
+"""Exports and imports cluster maps: their coordinates, points and features. On import, keys and case ids are replaced.
 
-Projected images are not exported, because they may belong to other studies.
+Images that were projected into a map are not exported, because they may belong to other studies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LARGEST = 1 << 30  # largest unpacked size of a compressed array file in bytes
 
 
 def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str]]:
-    """Returns the files of a study's maps as [(file, name in the bundle)], and the keys of maps without such files."""
+    """Returns a study's map files as [(file, name in the bundle)], and the keys of the maps whose files are missing."""
     root = store.home.clusters
     files: dict[str, Path] = {}
     missing = []
@@ -44,9 +44,9 @@ def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str
 
 
 def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]], list[str]]:
-    """Adapts unpacked maps to this home; returns [(staged path, final path)] and the old keys of maps without files.
+    """Replaces the ids in unpacked maps; returns [(staged path, final path)] and the old keys of maps without files.
 
-    The rows of maps without files are deleted again. Raises Refused if the arrays do not form a map of this bundle.
+    Rows of maps without files are deleted again. Raises Refused if a map is damaged or does not fit the study.
     """
     root, home = staged / "clusters", store.home.clusters
     moves: list[tuple[Path, Path]] = []

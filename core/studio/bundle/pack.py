@@ -1,4 +1,4 @@
-"""Writes a bundle as a stream (one zip file, with a hash of each file), and unpacks a bundle within size limits."""
+"""Streams a bundle as one zip file with a hash of each contained file, and unpacks bundles within size limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOT_OF_THE_RUN = ("process.json",)  # describes the process that works on the ru
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on unpacking a bundle: the number of files (`entries`), and sizes in bytes."""
+    """Limits on unpacking a bundle: number of files (`entries`), compression ratio (`ratio`), and sizes in bytes."""
 
     entries: int = 1_000_000
     bytes: int = 1 << 40
@@ -47,14 +47,14 @@ class Limits:
 
 
 class Packed(Record):
-    """Size and hash of a file in a bundle."""
+    """Size in bytes and SHA-256 of a file in a bundle."""
 
     bytes: Count
     sha256: Sha256
 
 
 class Manifest(Record):
-    """Contents of a bundle: rows per table, size and hash of each file, and what is missing or has changed."""
+    """Contents of a bundle: rows per table, size and hash of each file, missing maps, missing and changed images."""
 
     format: Literal[3]
     study: Name
@@ -67,7 +67,7 @@ class Manifest(Record):
 
 
 def manifest_of(bundle: zipfile.ZipFile, limits: Limits) -> Manifest:
-    """Reads the manifest of a bundle. Raises Refused if it is too large, incomplete or of another format."""
+    """Reads the manifest of a bundle. Raises Refused if it is too large, incomplete or in another format."""
     with bundle.open(MANIFEST) as file:
         text = file.read(limits.manifest + 1)
     if len(text) > limits.manifest:
@@ -101,7 +101,7 @@ def _listed(bundle: zipfile.ZipFile, manifest: Manifest, limits: Limits) -> list
 
 
 def unpack(source: Path, bundle: zipfile.ZipFile, manifest: Manifest, folder: Path, limits: Limits) -> dict[str, str]:
-    """Unpacks a bundle into `folder`; returns {name: sha256}. Raises Refused if it violates `manifest` or `limits`."""
+    """Unpacks a bundle; returns {file name: SHA-256}. Raises Refused if the bundle violates `manifest` or `limits`."""
     entries = _listed(bundle, manifest, limits)
     room = min(limits.bytes, max(limits.always, limits.ratio * source.stat().st_size))
     free = shutil.disk_usage(folder).free - limits.spare
@@ -146,11 +146,11 @@ class _Sink(io.RawIOBase):
 
 
 class BundleWriter:
-    """Exports a study as a zip file in `chunks`; the constructor records the export by user `by` in the audit trail.
+    """Exports a study as a zip file, in pieces. The constructor records the export by user `by` in the audit trail.
 
-    `missing` lists, under "images", the names of cases without a file and, under "maps", the keys of maps without
-    cached files. After the last chunk, `rows` has the numbers of rows by table and `changed` the names of cases whose
-    file differs from the imported file. Raises ValueError if the study is unknown.
+    `missing["images"]` lists the names of cases without an image file, and `missing["maps"]` the keys of maps without
+    cached files. After the last of the `chunks`, `rows` contains the number of rows by table, and `changed` the names
+    of cases whose image was modified after its import. Raises ValueError if the study is unknown.
     """
 
     def __init__(self, store: Store, study: str, by: str):
@@ -183,7 +183,7 @@ class BundleWriter:
                 yield file, f"runs/{run['id']}/{file.relative_to(root).as_posix()}"
 
     def chunks(self) -> Iterator[bytes]:
-        """Yields the zip file in pieces of about 1 MiB; only the rows are temporarily stored on disk."""
+        """Yields the zip file in pieces of about 1 MiB. Only the database rows are written to a temporary file."""
         sink = _Sink()
         with (
             leftovers.folder(self.store.home.cache) as folder,
@@ -256,7 +256,7 @@ class BundleWriter:
 
 
 def quoted(columns: Iterable[str]) -> str:
-    """Returns column names for SQL, quoted and separated by commas."""
+    """Quotes column names for SQL and joins them with commas."""
     return ", ".join(f'"{column}"' for column in columns)
 
 
@@ -266,7 +266,7 @@ def _copy(out: sqlite3.Connection, table: str, columns: list[str], rows: Iterabl
 
 
 def export_bundle(store: Store, study: str, target: Path, by: str) -> dict:
-    """Writes a study to a zip file; returns {"file", "bytes", "rows", "burned_in", "missing", "changed"}."""
+    """Exports a study to the file `target`; returns {"file", "bytes", "rows", "burned_in", "missing", "changed"}."""
     target = Path(target)
     writer = BundleWriter(store, study, by)
     with replacing(target) as draft, draft.open("wb") as out:

@@ -1,4 +1,4 @@
-"""Imports a bundle as a new study: rows get new ids, and the audit trail is stored separately from this home's."""
+"""Imports a bundle as a new study. Rows get new ids, and the bundle's audit trail is kept separate from this home's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNFINISHED = ("new", "queued", "running")
 
 
 def read_rows(file: Path, table: str, columns: Iterable[str]) -> Iterator[Row]:
-    """Yields the rows of a table in a bundle's database, if it exists. Raises Refused for a view or a damaged file."""
+    """Yields the rows of a table in a bundle, if the table exists. Raises Refused if it is a view or is damaged."""
     source = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     try:
         source.row_factory = sqlite3.Row
@@ -56,7 +56,7 @@ def read_rows(file: Path, table: str, columns: Iterable[str]) -> Iterator[Row]:
 
 
 def store_rows(store: Store, file: Path, ids: Ids) -> dict[str, int]:
-    """Stores all tables of a bundle in the caller's transaction; returns {table: number of rows}.
+    """Inserts a bundle's rows into this home's tables, in the caller's transaction; returns {table: number of rows}.
 
     Raises Refused if a value is invalid for its column or refers to a row that is not in the bundle.
     """
@@ -183,7 +183,7 @@ def _png_size(png: bytes) -> tuple[int, int]:
 
 
 class Event(Record):
-    """Audit event of another home; events of other studies have only `id`, `previous` and `hash`."""
+    """Audit event of another home. Events outside of the bundle's study contain only `id`, `previous` and `hash`."""
 
     id: Count
     at: Text | None
@@ -200,7 +200,7 @@ class Event(Record):
 
 
 def keep_events(store: Store, rows: Iterable[Row], bundle: str) -> int:
-    """Stores audit events with their original ids under the name of their bundle; returns the number of events."""
+    """Stores a bundle's audit events unchanged, labelled with the name `bundle`; returns the number of events."""
     count = 0
     names = ", ".join(("bundle", *EVENTS))
     statement = f"INSERT INTO foreign_events ({names}) VALUES ({', '.join('?' * (1 + len(EVENTS)))})"
@@ -213,7 +213,7 @@ def keep_events(store: Store, rows: Iterable[Row], bundle: str) -> int:
 
 
 def verify_foreign(store: Store) -> list[str]:
-    """Returns a sentence for each broken link of imported audit trails, and for each event with a wrong hash."""
+    """Returns a sentence for each event in imported audit trails that was altered or does not follow the one before."""
     problems: list[str] = []
     last: dict[str, str] = {}
     for row in store.db.query("SELECT * FROM foreign_events ORDER BY bundle, id"):
@@ -232,10 +232,10 @@ def verify_foreign(store: Store) -> list[str]:
 def import_bundle(store: Store, source: Path, by: str, limits: Limits | None = None) -> dict:
     """Imports the study of a bundle into this home, entirely or not at all.
 
-    Returns {"study", "rows": {table: number}, "readers": {name: new name}, "missing", "changed"}: `missing` has the
-    names of cases without an image under "images" and the keys of maps without files under "maps", `changed` the names
-    of cases whose image differs from the originally imported image. Raises Refused, and changes nothing, if the study
-    already exists or the file is damaged, too large or has content that is not part of a bundle.
+    Returns {"study", "rows": {table: number}, "readers": {name: new name}, "missing", "changed"}. `missing["images"]`
+    lists the names of cases without an image, `missing["maps"]` the keys of maps without files, and `changed` the names
+    of cases whose image was modified after its original import. Raises Refused, and changes nothing, if the study
+    already exists, or if the file is damaged, too large or contains anything that does not belong in a bundle.
     """
     source = Path(source)
     DETECTORS.names()  # imports torch here, because other writers would wait for the import below

@@ -1,4 +1,4 @@
-"""Options of a map (images, features and method), which are stored with every map."""
+"""Options of a two-dimensional feature map (images, features and method), which are stored with every map."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ class MapConfig(Config):
 
     @property
     def encoded(self) -> str:
-        """Features that the encoder computes; the option `centred` is computed from projected features."""
+        """Kind of features that the encoder computes: `feature`, except that `centred` is derived from `projected`."""
         return "projected" if self.feature == "centred" else self.feature

@@ -33,14 +33,14 @@ _open: dict[tuple, Rows] = {}
 
 
 def check(m: Map, point: int) -> int:
-    """Returns the index `point` if the map has this point. Raises ValueError otherwise."""
+    """Checks that the map has a point with the index `point`; returns the index. Raises ValueError otherwise."""
     if not 0 <= point < len(m.points):
         raise ValueError(f"this map has points 0 to {len(m.points) - 1}, not {point}")
     return point
 
 
 def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
-    """Returns a point's thumbnail, uint8 (H, W, 3) RGB, in its case's aspect ratio, at most `side` pixels a side."""
+    """Returns a point's thumbnail, uint8 (H, W, 3) RGB, in the image's aspect ratio, up to `side` pixels per side."""
     check(m, point)
     mixed = int(m.points.mixed[point])
     image = m.points.mixed_images()[mixed] if mixed >= 0 else _arrays(store, m)[int(m.points.row[point])]
@@ -49,7 +49,7 @@ def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
 
 
 def fitted(aspect: float, side: int) -> tuple[int, int]:
-    """Returns (width, height) in pixels for an aspect ratio (width / height) and a longer side of `side` pixels."""
+    """Returns (width, height) in pixels for an aspect ratio (width / height) if the longer side has `side` pixels."""
     return (side, max(1, round(side / aspect))) if aspect >= 1 else (max(1, round(side * aspect)), side)
 
 
@@ -90,7 +90,7 @@ def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
 
 
 def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndarray:
-    """Returns the heat map of a point's case by run `fit` as a coloured overlay, uint8 (side, side, 4) RGBA.
+    """Returns run `fit`'s heat map of a point's case as a coloured overlay, uint8 (side, side, 4) RGBA.
 
     The colour scale is the same for all images of the run and comes from held-out normal images. Normal regions are
     transparent, and regions that are not judged are hatched in grey. Raises ValueError if the run has no heat map of
@@ -132,8 +132,8 @@ NONE = "\u2013"
 def fits(store: Store, m: Map) -> list[dict]:
     """Lists the detector runs whose scores can colour the map: [{"id", "name", "method", "parent"}].
 
-    Runs on the map's encoder come first. Both groups are ordered by detector (default detector first), then newest
-    first.
+    Runs on the map's encoder come first. Both groups are ordered by detector (default detector first), and then
+    from newest to oldest.
     """
     fit_runs = [r for r in runs.list_runs(store, m.about["study"], "fit") if _has_readings(store, r["id"])]
     fit_runs.sort(key=lambda r: (r["parent"] == m.about["run"], -preference(r["method"]), r["created"]), reverse=True)
@@ -148,7 +148,7 @@ def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
     """Returns the columns by which the map can be coloured, each with a value for every point.
 
     A column of categories is {"name", "title", "names", "codes": indices into names}; a column of numbers is {"name",
-    "title", "values"}, with None for unknown. Scores, decisions and tags of MedMix images are unknown. Scores are
+    "title", "values"}; unknown values are None. Scores, decisions and tags of MedMix images are unknown. Scores are
     included only if a run `fit` is given.
     """
     points = m.points
@@ -184,7 +184,7 @@ def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
 
 
 def with_names(columns: list[dict], names: Names) -> list[dict]:
-    """Returns the columns for an export, with readers and dates replaced unless `names` keeps them."""
+    """Returns the columns for an export, in which readers' names and dates are replaced unless `names` keeps them."""
     changed = {"reader": names.reader, "added": names.date}
     out = []
     for column in columns:
@@ -222,7 +222,7 @@ def pseudo(m: Map) -> dict:
 
 
 def category(name: str, title: str, values: list[str]) -> dict:
-    """Builds a column of categories, whose codes are indices into the sorted names; NONE (unknown) is the last name."""
+    """Builds a column of categories, with codes as indices into the sorted names; NONE (unknown) is the last name."""
     names = sorted(set(values), key=lambda v: (v == NONE, v))
     code = {v: i for i, v in enumerate(names)}
     return {"name": name, "title": title, "names": names, "codes": [code[v] for v in values]}
@@ -289,7 +289,7 @@ def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
 
 
 def reading(store: Store, case_id: int, fit: str | None) -> dict | None:
-    """Returns a case's scores by run `fit`, without the heat map, or None if the run has not scored the case."""
+    """Returns the scores that run `fit` gave a case, without the heat map, or None if it has not scored the case."""
     if not fit:
         return None
     return store.one(
@@ -356,7 +356,7 @@ def table(store: Store, m: Map, names: Names, fit: str | None = None) -> dict[st
 
 
 def add_projected(out: dict[str, list], m: Map, projected: list[Projected]) -> None:
-    """Adds projected images to a table, with the columns `placed` (title of the images) and `far` (out of support)."""
+    """Adds a row per projected image to a table, and the columns `placed` (title) and `far` (out of support)."""
     rows = len(out["epoch"])
     out["placed"], out["far"] = [None] * rows, [None] * rows
     first = len(m.points)

@@ -52,10 +52,10 @@ def draw(
 ) -> bytes:
     """Draws the figure of a map; returns the bytes of its file.
 
-    epochs: Numbers of the epochs to show, or None for all.
-    column: Categories of `explore.columns` that give the colours, or None for the class.
-    groups: Names of the classes to show, or None for all.
-    objective: Name of the pre-training method in titles.
+    epochs: Numbers of the epochs to show. Defaults to all.
+    column: Column of categories from `explore.columns` by which points are coloured. Defaults to the class.
+    groups: Names of the classes to show. Defaults to all.
+    objective: Name of the pre-training method, which is shown in titles.
     projected: Projected images to show as well.
 
     Raises ValueError for an unknown format, epoch or class.

@@ -1,4 +1,4 @@
-"""The maps of a home (one per combination of inputs, listed in the database), and actions on selected points.
+"""The maps in a home (one for each set of inputs, listed in the database), and actions on selected points.
 
 The cases of selected points can be tagged or put on a reader's worklist, and views of a map can be saved.
 """
@@ -27,7 +27,7 @@ VERSION = 2  # increase it if the same configuration gives a different map
 
 @dataclass(frozen=True)
 class Plan:
-    """Inputs of a map. `key` and `points_key` are hashes of the inputs of the map and of its set of images."""
+    """Inputs of a map. `key` is a hash of all inputs, and `points_key` a hash of those that determine the images."""
 
     key: str
     points_key: str
@@ -42,7 +42,7 @@ class Plan:
 
 
 def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
-    """Returns the inputs of a map, with its key, for a run's encoder. Raises NotFound if no encoder has been saved."""
+    """Returns the inputs and the key of a map for a run's encoder. Raises NotFound if no encoder has been saved."""
     from core.engine.augment.config import MedMixConfig
     from core.studio.runs.readings import size_of
 
@@ -114,7 +114,7 @@ def _row(store: Store, key: str) -> dict | None:
 
 
 def is_key(key: str) -> bool:
-    """Returns whether a text can be the key of a map, which is also the name of the map's folder."""
+    """Returns whether a text has the form of a map's key, which is also the name of the map's folder."""
     return key.isascii() and key.isalnum() and len(key) <= 64
 
 
@@ -174,7 +174,7 @@ def list_maps(store: Store, study: str) -> list[dict]:
 
 
 def forget(store: Store, key: str) -> None:
-    """Deletes a map's row and files, but not its features and images. Raises NotFound for an unknown key."""
+    """Deletes a map, but keeps the cached features and images. Raises NotFound for an unknown key."""
     if _row(store, key) is None:
         raise NotFound("unknown map")
     store.execute("DELETE FROM cluster_maps WHERE key = ?", [key])
@@ -185,7 +185,7 @@ LONGEST = 60
 
 
 def cases_of(m: Map, points: list[int]) -> list[int]:
-    """Returns the case ids of points, without MedMix images. Raises ValueError for a point that is not on the map."""
+    """Returns the case ids of all points but MedMix images. Raises ValueError for a point that is not on the map."""
     index = np.asarray(points, np.int64)
     if len(index) and (index.min() < 0 or index.max() >= len(m.points)):
         raise ValueError(f"this map has points 0 to {len(m.points) - 1}: select only these")
@@ -200,7 +200,7 @@ def tag(store: Store, m: Map, points: list[int], name: str, by: str, remove: boo
 
 
 def to_worklist(store: Store, m: Map, points: list[int], reader: str) -> dict:
-    """Assigns the points' test cases to `reader`; returns {"cases": count, "left_out": number of other points}."""
+    """Assigns the points' test cases to `reader`; returns {"cases": number, "left_out": number of other points}."""
     tests = {
         r["id"] for r in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [m.about["study"]])
     }

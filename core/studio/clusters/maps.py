@@ -30,7 +30,7 @@ Report = Callable[[int, int], None]
 
 
 class Listener(io.TextIOBase):
-    """Text file that calls report(done, total) with the numbers that `pattern` finds in the written text."""
+    """Output stream that calls report(done, total) with the numbers that `pattern` finds in the written text."""
 
     def __init__(self, report: Report, pattern: str, total: int = 0):
         self.report, self.pattern, self.total = report, re.compile(pattern), total
@@ -43,7 +43,7 @@ class Listener(io.TextIOBase):
 
 
 def umap(report: Report | None) -> dict:
-    """Returns the `tqdm_kwds` with which UMAP calls `report`; without `report`, UMAP does not report its progress."""
+    """Returns the `tqdm_kwds` that make UMAP call `report` with its progress; without `report`, UMAP stays silent."""
     if report is None:
         return {"disable": True}
     listener = Listener(report, r"(\d+)/(\d+)")
@@ -81,7 +81,7 @@ def fit_map(
     """Fits a map to features (N, D); returns coordinates float32 (N, 2), centred and scaled by `tidy`.
 
     start: Coordinates (N, 2) of the previous map, from which t-SNE and UMAP start, or None. PCA ignores `start`.
-    report: Function that t-SNE and UMAP call with (finished, all) iterations. The function may raise to end the fit.
+    report: Function that t-SNE and UMAP call with (finished, all) iterations. To end the fit, it may raise an error.
 
     Raises ValueError for fewer than 4 points.
     """
@@ -94,7 +94,7 @@ def fit_map(
 
 
 def tidy(coords: np.ndarray) -> np.ndarray:
-    """Centres coordinates at 0 and scales them to a root mean square radius of 1, as float32, for all methods alike."""
+    """Centres the coordinates of a map at 0 and scales them to a root mean square radius of 1; returns float32."""
     coords = np.asarray(coords, np.float64)
     coords = coords - coords.mean(0)
     size = np.sqrt((coords**2).sum(1).mean())
@@ -102,7 +102,7 @@ def tidy(coords: np.ndarray) -> np.ndarray:
 
 
 def pca_coords(features: np.ndarray, components: int = 2) -> np.ndarray:
-    """Computes the first principal components, float64 (N, components), with signs set by the largest loadings."""
+    """Projects features onto their first principal components, float64 (N, components), with reproducible signs."""
     components = min(components, *features.shape)
     out = PCA(components, svd_solver="full" if len(features) <= 5000 else "covariance_eigh").fit_transform(
         features.astype(np.float64)
@@ -168,7 +168,7 @@ def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
 
 
 def nearest_points(features: np.ndarray, new: np.ndarray, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Returns indices and Euclidean distances (M, k) of the k rows of features (N, D) nearest to each row of new."""
+    """Returns indices and Euclidean distances (M, k) of the k rows of `features` nearest to each of M rows of `new`."""
     distance, index = NearestNeighbors(n_neighbors=min(k, len(features))).fit(features).kneighbors(new)
     return index, distance
 
@@ -184,9 +184,9 @@ def project(features: np.ndarray, coords: np.ndarray, new: np.ndarray) -> np.nda
     """Projects new features (M, D) onto a finished map, which is not changed; returns float32 (M, 2).
 
     Each new point is placed at the `weighted_mean` of its ten nearest neighbours in feature space. UMAP's `transform`
-    starts from such a mean as well (umap-learn, `init_graph_transform`) but then optimises the new points, which
-    requires the fitted model with its random state. This function only needs the points, works for maps of every
-    method, and places each image independently of other new images.
+    also starts from such a mean (umap-learn, `init_graph_transform`), but then optimises the new points, which requires
+    the fitted model with its random state. In contrast, this function needs only the points of the map, works for maps
+    of every method, and places each new image independently of the others.
     """
     return weighted_mean(coords, *nearest_points(features, new))
 
@@ -195,7 +195,7 @@ _FITS = {"pca": _pca, "tsne": _tsne, "umap": _umap}
 
 
 def procrustes(coords: np.ndarray, onto: np.ndarray) -> np.ndarray:
-    """Shifts and rotates or reflects coords (N, 2) to be as close as possible to `onto` (N, 2), as float32.
+    """Shifts, rotates and, if better, reflects `coords` (N, 2) to match `onto` (N, 2) best; returns float32.
 
     The rotation comes from a singular value decomposition (Schoenemann 1966). The scale is not changed, because `tidy`
     gives all maps the same scale.

@@ -34,7 +34,7 @@ _SUBSCRIPT = str.maketrans("0123456789", "\u2080\u2081\u2082\u2083\u2084\u2085\u
 
 
 def group_name(lesions: int) -> str:
-    """Returns the name of the class A_n, where n is the number of lesions, for the map and its legend."""
+    """Returns the name of the class A_n (n = `lesions` pasted lesions) on the map and in its legend."""
     return f"A{str(lesions).translate(_SUBSCRIPT)}, {lesions} pasted lesion{'s' if lesions > 1 else ''}"
 
 
@@ -42,8 +42,10 @@ def group_name(lesions: int) -> str:
 class PointSet:
     """The N images of a map. All columns are arrays (N,).
 
-    case_id, row: Id of the case, and row of its image in the study's arrays.
-    lesions, mixed: Number of pasted lesions, and index among the MedMix images; 0 and -1 for a real image.
+    case_id: Id of the case.
+    row: Row of the case's image in the study's arrays.
+    lesions: Number of pasted lesions, or 0 for a real image.
+    mixed: Index among the MedMix images, or -1 for a real image.
     group: Index into `groups`, the names of the classes.
     """
 
@@ -66,8 +68,7 @@ class PointSet:
     def classes(self) -> np.ndarray:
         """Returns the pre-training class of each point, (N,).
 
-        The class is 0 for training images and held-out normal images, n for MedMix images of A_n, and -1 for test
-        images.
+        Classes are 0 for training and held-out normal images, n for MedMix images of A_n, and -1 for test images.
         """
         is_test = np.isin(self.group, [self.groups.index(g) for g in REAL[2:] if g in self.groups])
         return np.where(is_test, -1, self.lesions)
@@ -91,7 +92,7 @@ class PointSet:
 
 
 class PointImages:
-    """Images of a point set, in its order, that are read when they are indexed (protocol `embed.Images`)."""
+    """Images of a point set, in the order of its points, loaded lazily (protocol `embed.Images`)."""
 
     def __init__(self, points: PointSet, images: Rows):
         self.row, self.which, self.images = points.row, points.mixed, images
@@ -111,10 +112,7 @@ class PointImages:
 def points_key(
     study: dict, size: int, strong: str, options: dict, config: PointsConfig, donor: str | None = None
 ) -> str:
-    """Computes the key of a point set from everything on which its images depend, such as the study's fingerprint.
-
-    donor: Fingerprint of the study from which lesions are cut, if it is another study.
-    """
+    """Computes the key of a point set, a hash of its inputs. `donor`: fingerprint of the donor study, if another."""
     content = [study["id"], study["fingerprint"], size, strong, options, config.to_dict()] + ([donor] if donor else [])
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
 
@@ -134,7 +132,7 @@ def load_points(home: Home, key: str) -> PointSet | None:
 
 
 def made_points(home: Home, key: str, make: Callable[[Path], object]) -> PointSet:
-    """Loads a point set. If it does not exist, `make(folder)` first writes it while concurrent callers wait."""
+    """Loads a point set. If it is missing, it is first written by `make(folder)`, while concurrent callers wait."""
     return files.built(points_folder(home, key), lambda: load_points(home, key), make)
 
 
@@ -218,8 +216,9 @@ class Projected:
     """M new images, projected onto a map of E epochs.
 
     coords: float32 (E, M, 2), coordinates of the images on the map.
-    near, distance: int64 and float32 (E, M, k), the nearest points in feature space and their distances, nearest first.
-    out_of_support: bool (E, M), whether the mean of these distances exceeds its 99th percentile among the map's points.
+    near: int64 (E, M, k), indices of the k nearest points of the map in feature space, nearest first.
+    distance: float32 (E, M, k), distances to these points.
+    out_of_support: bool (E, M), whether their mean exceeds the 99th percentile of the same mean for points of the map.
     """
 
     key: str
@@ -242,7 +241,7 @@ VERSION = 2  # increase it if the same inputs give different features
 
 
 def chosen(store: Store, run: dict, config: MapConfig) -> list[Snapshot]:
-    """Returns the saved encoders of `config.epochs`, or of the last epoch. Raises NotFound if one is missing."""
+    """Returns the encoders saved at `config.epochs`, by default the last one. Raises NotFound if one is missing."""
     have = {s.epoch: s for s in snapshots(store, run)}
     if not have:
         raise NotFound(f"run {run['id']} has saved no encoder yet: train it first")
@@ -264,14 +263,14 @@ def has_centres(snapshot: Snapshot) -> bool:
 
 
 def centres_of(snapshot: Snapshot) -> np.ndarray | None:
-    """Loads the class centres c_0 to c_k of an encoder, float32 (k+1, 128), or returns None if none were saved."""
+    """Loads the class centres c_0 to c_k of an encoder, float32 `(k + 1, D)`, or returns None if none were saved."""
     if not has_centres(snapshot):
         return None
     return load_file(snapshot.folder / CENTRES)["centres"].astype(np.float32)
 
 
 def saved_centres(snapshot: Snapshot) -> np.ndarray:
-    """Loads the class centres, float32 (k+1, 128). Raises ValueError if the encoder was saved without centres."""
+    """Loads the class centres, float32 `(k + 1, D)`. Raises ValueError if the encoder was saved without centres."""
     centres = centres_of(snapshot)
     if centres is None:
         raise ValueError("this encoder was saved without class centres: choose projected or backbone features")
@@ -289,7 +288,7 @@ def features_of(
     report: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> np.ndarray:
-    """Returns the features `config.feature` of all points, float32 (N, D), from the cache or from the encoder."""
+    """Computes features of the kind `config.feature` for all points, or reads them from the cache; float32 (N, D)."""
     from core.engine.backbones import embed
     from core.engine.backbones.encoder import load_encoder
 
@@ -307,7 +306,7 @@ def features_of(
 
 
 def finish(features: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapConfig) -> np.ndarray:
-    """Returns features as the map uses them: unchanged or, for `centred`, as unit vectors from their class centre."""
+    """Converts features for the map: `centred` ones to unit vectors from the class centre; others are unchanged."""
     if config.feature != "centred":
         return np.asarray(features)
     centres = saved_centres(snapshot)

@@ -53,7 +53,7 @@ class ProjectionConfig(Config):
 
 @dataclass(frozen=True)
 class Source:
-    """Image to project, with its case id (-1 for a file) and a stamp, a text that changes if the file changes."""
+    """Image to project. `case` is -1 for an image that is not a case; `stamp` is a text that changes with the file."""
 
     name: str
     path: str
@@ -145,7 +145,7 @@ def open_projected(store: Store, map_key: str, key: str) -> Projected:
 
 
 def with_names(new: Projected, names: Names) -> Projected:
-    """Returns the images for an export, with the names of files and folder replaced unless `names` keeps them."""
+    """Returns the images for an export, with file and folder names replaced unless `names` keeps them."""
     named = {"title": names.file(new.about["title"]), "names": [names.file(n) for n in new.about["names"]]}
     return replace(new, about={**new.about, **named})
 
@@ -198,7 +198,7 @@ USUAL = 99  # percentile of the map points' mean neighbour distances; an image a
 def project(work: Work) -> str:
     """Projects images onto a map (step of a job); returns the key of the projected images.
 
-    The step's args, which `request` sets, are {"map", "placed": the key, "config", "device"}. Existing results are
+    The step's args, which `request` sets, are {"map", "placed": result's key, "config", "device"}. Existing results are
     kept.
     """
     m = open_map(work.store, work.args["map"])

@@ -1,4 +1,4 @@
-"""The job step "embed", which computes and caches a map: images, features of each epoch, aligned maps and metrics."""
+"""The job step "embed", which computes and caches the images, features, coordinates and metrics of a feature map."""
 
 from __future__ import annotations
 

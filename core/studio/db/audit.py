@@ -1,8 +1,8 @@
-"""The audit trail: an append-only table of events, each sealed with a hash of the event and the previous hash.
+"""The audit trail: an append-only table of events, each sealed with a hash of the event and of the previous hash.
 
-Events contain ids, kinds, numbers, account names and hashes, but no other text. Text stays in the rows to which events
-refer, and `trail` adds it when events are read, so that a patient can be erased without changing an event. Triggers
-refuse UPDATE, DELETE and REPLACE; the chain of hashes reveals changes that bypass the triggers.
+Events contain ids, kinds, numbers, account names and hashes, but no other text. Other text stays in the rows to which
+events refer, and `trail` adds it when events are read. A patient can thus be erased without changing an event. Triggers
+prevent UPDATE, DELETE and REPLACE; changes that bypass the triggers break the chain of hashes.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def _json(value: Any) -> str:
 
 
 def seal(row: Row) -> str:
-    """Computes the SHA-256 of all columns of an event except its hash."""
+    """Returns the hash of an event, which is the SHA-256 of all its other columns."""
     return hashlib.sha256(_json([row[c] for c in SEALED]).encode()).hexdigest()
 
 
 def key(store: Store, name: str = "audit key") -> bytes:
-    """Returns a secret key of the home for keyed hashes, which is created on first use."""
+    """Returns the home's secret key `name` for keyed hashes; creates the key on first use."""
     text = store.setting(name)
     if text is None:
         with store.write():
@@ -56,12 +56,12 @@ def key(store: Store, name: str = "audit key") -> bytes:
 
 
 def word(store: Store, text: str) -> str:
-    """Returns the keyed hash that replaces a text in events: "#" and 16 hexadecimal digits."""
+    """Returns the keyed hash that replaces a text in events, as "#" followed by 16 hexadecimal digits."""
     return "#" + hmac.new(key(store), text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]
 
 
 def review_sha256(row: Row) -> str:
-    """Returns the SHA-256 of a review's content and salt, as stored in the review's event."""
+    """Returns the SHA-256 of a review's salt and content, which is also stored in the review's event."""
     return hashlib.sha256(_json([row["salt"], *(row[column] for column in _REVIEW)]).encode()).hexdigest()
 
 
@@ -86,9 +86,9 @@ def record(
     shown: dict[str, Any] | None = None,
     seconds: float | None = None,
 ) -> int:
-    """Appends an event and returns its id. Call this inside the `store.write()` that makes the change.
+    """Appends an event and returns its id. Call this in the same `store.write()` block as the change that it records.
 
-    Texts in `before`, `after` and `shown` are stored as hashes, unless their key is listed in _PLAIN.
+    Strings in `before`, `after` and `shown` are replaced by keyed hashes, except under the keys listed in _PLAIN.
     """
     with store.write() as db:
         last = db.execute("SELECT id, hash FROM events ORDER BY id DESC LIMIT 1").fetchone()
@@ -113,9 +113,9 @@ def record(
 
 
 def seal_reviews(store: Store, study: str) -> Row | None:
-    """Returns {"first": id, "last": id, "sha256"} for the imported reviews of a study, or None without reviews.
+    """Returns a seal of a study's imported reviews, {"first": id, "last": id, "sha256"}, or None if it has no reviews.
 
-    Imported reviews have no events; the event of the import contains this seal instead.
+    Imported reviews have no events of their own. The event of the import contains this seal instead.
     """
     query = "SELECT id FROM reviews WHERE case_id IN (SELECT id FROM cases WHERE study = ?) ORDER BY id"
     numbers = [r["id"] for r in store.query(query, [study])]
@@ -132,16 +132,16 @@ def _digest_of_reviews(store: Store, span: Row) -> str:
 
 
 def sealed_again(store: Store) -> list[Row]:
-    """Returns new seals of all imported reviews after an erasure, to be stored in the event of the erasure."""
+    """Recomputes the seals of all imported reviews after an erasure; the event of the erasure stores them."""
     rows = store.query("SELECT after FROM events WHERE kind = 'import' ORDER BY id")
     spans = [(json.loads(row["after"]) or {}).get("reviews") for row in rows]
     return [{**span, "sha256": _digest_of_reviews(store, span)} for span in spans if span]
 
 
 def verify(store: Store) -> Row:
-    """Checks the chain of hashes, and that reviews and masks match their events.
+    """Checks the chain of hashes, and compares reviews and lesion masks with their events.
 
-    Reviews, masks and comments that were erased with a patient are listed in the event of the erasure.
+    Erased reviews, masks and comments are not reported as missing, because the event of the erasure lists them.
 
     Returns {"ok", "events": number of events, "head": last hash, "problems": at most 50 sentences}.
     """
@@ -207,11 +207,11 @@ def trail(
     until: str | None = None,
     before: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Returns the latest `limit` events, newest first, with parsed JSON columns and the case's name as `case`.
+    """Returns the latest `limit` matching events, newest first, with parsed JSON columns and the case's name as `case`.
 
-    Text (a decision's comment, a finding's label, a tag, a folder) is added from the current rows, as "(erased)" if it
-    no longer exists. `since` and `until` are times or inclusive days in ISO 8601 (UTC). `before` selects events with
-    smaller ids, so that the id of the last event requests the next page.
+    Texts (comments, labels of findings, tags, folders) are added from the current rows; a text that no longer exists is
+    shown as "(erased)". `since` and `until` are times or inclusive days in ISO 8601 (UTC). `before` restricts the
+    result to smaller ids: pass the id of the last event to get the next page.
     """
     tests: dict[str, object] = {
         "study = ?": study, "case_id = ?": case_id, "who = ?": who, "kind = ?": kind, "at >= ?": since,
@@ -251,7 +251,7 @@ def _spelled(value: Any, words: dict[str, str]) -> Any:
 
 
 def values(store: Store) -> dict[str, list[str]]:
-    """Returns the sorted values by which the trail can be filtered: {"kinds", "people", "studies"}."""
+    """Returns the event kinds, user names and studies in the trail, sorted: {"kinds", "people", "studies"}."""
     columns = {"kinds": "kind", "people": "who", "studies": "study"}
     by_column = {name: store.query(f"SELECT DISTINCT {c} AS v FROM events ORDER BY v") for name, c in columns.items()}
     return {name: [r["v"] for r in rows if r["v"]] for name, rows in by_column.items()}

@@ -1,7 +1,7 @@
-"""Makes, verifies, rotates and restores backups of the database while it is in use, daily while the studio runs.
+"""Makes, verifies, rotates and restores backups of the database, even while it is in use; the studio makes one daily.
 
-A backup consists of NAME.sqlite and of NAME.json with the hash, the schema version, the number of audit events and the
-hash of the last event. It contains neither the files of runs nor images; `doctor` lists missing files.
+A backup consists of NAME.sqlite and NAME.json, which states the hash of the backup, its schema version, its number of
+audit events and the hash of the last event. Images and files of runs are not backed up; `doctor` lists missing files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DAY = 86400.0  # seconds
 
 
 class BadBackup(ValueError):
-    """Raised if a backup is damaged, missing or from a newer version; the message says which."""
+    """Raised if a backup is missing, damaged or made by a newer version; the message states the problem."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Backup:
 
 
 def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str = REGULAR) -> Backup:
-    """Copies the database to `folder` (default: home.backups), verifies the copy and keeps the newest `keep` of a kind.
+    """Copies the database to `folder` (default: home.backups), verifies the copy, and deletes old backups of its kind.
 
-    Only one backup at a time is made in a folder. Raises BadBackup, and removes the copy, if the copy is invalid.
+    The newest `keep` are kept. Concurrent calls take turns. Raises BadBackup, and removes the copy, if it is invalid.
     """
     folder = folder or home.backups
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str =
 
 
 def delete_before(folder: Path, name: str) -> None:
-    """Deletes all database files in `folder` that are older than the backup `name`, or have no time in their name.
+    """Deletes the backups in `folder` that are older than the backup `name`, and those without a time in their names.
 
     Raises BadBackup if the backup `name` is missing.
     """
@@ -94,7 +94,7 @@ def _delete(file: Path) -> None:
 
 
 def backups(folder: Path) -> list[Backup]:
-    """Returns the backups in a folder that have a description, newest first."""
+    """Returns the backups in a folder whose description (NAME.json) can be read, newest first."""
     listed = []
     for note in folder.glob("*.json"):
         with contextlib.suppress(OSError, ValueError, TypeError):
@@ -103,7 +103,7 @@ def backups(folder: Path) -> list[Backup]:
 
 
 def check(file: Path) -> Backup:
-    """Verifies a backup and returns its description. Raises BadBackup if it is damaged or made by a newer version."""
+    """Verifies a backup and returns its description. Raises BadBackup if it is missing, damaged or too new to read."""
     if not file.is_file():
         raise BadBackup(f"the backup {file} does not exist")
     described = _described(file, file.name)
@@ -119,14 +119,14 @@ def check(file: Path) -> Backup:
 
 
 def copy(source: Path, target: Path, once_alone: Callable[[], object] | None = None) -> None:
-    """Copies a database with SQLite's backup API, consistently even while others use the source or the target.
+    """Copies a database with SQLite's backup API. The copy is consistent even if other processes use either database.
 
     Args:
         source: Path of the database.
-        target: Path of a new file, or of a database that others may have open; readers see all of the change or
-            nothing.
-        once_alone: Function that is called once nobody else can write to the target, before readers see any change. If
-            it raises an error, the target does not change.
+        target: Path of a new file, or of a database that other processes may have open; they see either the old or the
+            new content.
+        once_alone: Function that is called when the target is locked against other writers, before any change is
+            visible. If it raises an error, the target does not change.
     """
     waiting = [] if once_alone is None else [once_alone]
 
@@ -175,7 +175,7 @@ def _reading(file: Path) -> Iterator[Store]:
 
 
 def free(folder: Path, kind: str) -> Path:
-    """Returns an unused path for a new backup of a kind, whose name contains the time, so that names sort by time."""
+    """Returns an unused path for a new backup. File names consist of kind and time, so that they sort by time."""
     while True:
         target = folder / f"{kind}-{re.sub('[^0-9TZ]', '', now())}.sqlite"
         if not target.exists():
@@ -186,9 +186,9 @@ def free(folder: Path, kind: str) -> Path:
 def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
     """Replaces the database with a backup; returns the path of a copy of the previous database, or None without one.
 
-    Processes that have the database open continue with the restored one. Nobody can write between the copy and the
-    restoration, so every committed change is in one of the two. Raises BadBackup, and changes nothing, if the backup is
-    invalid.
+    Processes that have the database open continue with the restored one. No process can write between the copy and the
+    restoration, so the copy contains every change committed before. Raises BadBackup, and changes nothing, if the
+    backup is invalid.
     """
     described = check(file)
     aside: Path | None = None
@@ -254,9 +254,9 @@ def _moved_aside(home: Home) -> Path:
 
 
 class DailyBackup:
-    """Context manager that makes backups in a thread, whenever the newest backup is `every` seconds old.
+    """Context manager with a thread that makes a backup whenever the newest backup is `every` seconds old.
 
-    The function `also` is called after each backup.
+    The thread calls `also` after each backup.
     """
 
     def __init__(self, home: Home, every: float = DAY, also: Callable[[], object] = lambda: None):

@@ -1,7 +1,7 @@
-"""Validates content from other installations or programs: types, sizes and file names.
+"""Validates the types, sizes and file names in content from other installations or programs.
 
-A format is a `Record`, whose fields define the valid values. `read` validates a document, and `refusing` wraps all
-processing of foreign content before it is stored. Names in foreign documents are never used as paths.
+A document format is a subclass of `Record`, whose fields define the valid values. `read` validates a document, and all
+processing of foreign content happens within `refusing`. Names in foreign documents are never used as paths.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 
 class Refused(ValueError):
-    """Raised if foreign content is invalid; the message says in one sentence what is wrong."""
+    """Raised if foreign content is invalid; the message states in one sentence what is wrong."""
 
 
 def plain(text: str) -> str:
-    """Returns `text` if SQLite and UTF-8 can store it. Raises ValueError if it contains NUL or a lone surrogate."""
+    """Returns `text` unchanged. Raises ValueError if it contains NUL or a lone surrogate, which cannot be stored."""
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("it is not valid text")
     return text
@@ -47,15 +47,15 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Record(BaseModel):
-    """Base class of foreign documents and their parts. Unknown keys are refused."""
+    """Base class of document formats and their nested records. Unknown keys and values of wrong types are refused."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def bounded(value: T, deepest: int = DEEPEST, most: int = MOST_VALUES, longest: int = LONGEST_TEXT) -> T:
-    """Returns a JSON value if its depth, its number of values, its texts and its numbers are within the limits.
+    """Returns a JSON value unchanged after checking its nesting depth, number of values, text lengths and numbers.
 
-    Raises ValueError otherwise, and if the value contains NaN or text that is not valid UTF-8.
+    Raises ValueError if a limit is exceeded, or if the value contains NaN, infinity or a lone surrogate.
     """
     waiting: list[tuple[Any, int]] = [(value, 0)]
     count = 0
@@ -79,22 +79,22 @@ def bounded(value: T, deepest: int = DEEPEST, most: int = MOST_VALUES, longest: 
 
 
 def read_json(text: str | bytes, what: str) -> Any:
-    """Parses a JSON document, called `what` in messages, within the limits of `bounded`. Raises Refused if invalid."""
+    """Parses a JSON document and checks it with `bounded`. Raises Refused, naming it `what`, if it is invalid."""
     with refusing(what):
         return bounded(json.loads(text))
 
 
 def read(kind: Any, value: Any, what: str) -> Any:
-    """Validates a JSON value, called `what` in messages, as `kind` and returns it. Raises Refused if it is invalid."""
+    """Validates a JSON value and returns it as a `kind`. Raises Refused, naming the value `what`, if it is invalid."""
     with refusing(what):
         return TypeAdapter(kind).validate_json(json.dumps(bounded(value)))
 
 
 @contextlib.contextmanager
 def refusing(what: str, kind: type[Refused] = Refused) -> Iterator[None]:
-    """Converts errors that foreign content, called `what` in messages, causes in the block to errors of type `kind`.
+    """Converts errors that foreign content causes in the block to errors of type `kind`; `what` names the content.
 
-    Errors of this machine (a full disk, a locked database, an interrupt) and the studio's own errors pass unchanged.
+    Errors of this machine (a full disk, a locked database, an interrupt) and the studio's own errors are not converted.
     """
     try:
         yield
@@ -123,7 +123,7 @@ _SHOULD = re.compile(r"^(Input|String|List|Tuple|Dictionary|Data|Bytes|Value) sh
 
 
 def fault(problem: Any) -> str:
-    """Returns a phrase for one of pydantic's errors, such as "files.bytes must be a whole number"."""
+    """Describes one of pydantic's errors in plain words, such as "files.bytes must be a whole number"."""
     where = ".".join(str(step) for step in problem["loc"])[:200] or "it"
     kind, message = problem["type"], str(problem["msg"])
     if kind == "missing":
@@ -140,7 +140,7 @@ def fault(problem: Any) -> str:
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """Splits a file name in an archive into path components. Raises Refused if the name could lead out of a folder."""
+    """Splits a file name in an archive into path components. Raises Refused if it could point outside a folder."""
     components = tuple(name.split("/"))
     bad = any(c in ("", ".", "..") or len(c.encode(errors="replace")) > 240 or not c.isprintable() for c in components)
     if bad or len(name) > 1000 or "\\" in name or ":" in components[0]:
@@ -149,7 +149,7 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 def safe_name(name: str) -> str:
-    """Converts the last component of any path to a name that `parts_of` accepts."""
+    """Returns the last component of a path, changed where necessary so that `parts_of` accepts it."""
     safe = "".join(letter if letter.isprintable() else "_" for letter in name.replace("\\", "/").rpartition("/")[2])
     while len(safe.encode(errors="replace")) > 240:
         safe = safe[1:]  # shortened at the start, to keep the file extension

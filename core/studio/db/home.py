@@ -1,4 +1,4 @@
-"""The home: the folder with the database, runs and caches of an installation."""
+"""The home: the folder that contains an installation's database, runs, images and caches."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class BadHome(ValueError):
 
 @dataclass(frozen=True)
 class Home:
-    """Paths of a home. `Home.at(path)` creates the folders; `Home(path)` does not."""
+    """Paths in a home folder. `Home.at(path)` creates the folders; `Home(path)` does not."""
 
     path: Path
 
     @classmethod
     def at(cls, path: str | os.PathLike[str] | None = None) -> Home:
-        """Creates and returns the home at `path`, by default at $PMSACL_HOME or in the platform's user data folder.
+        """Creates and returns the home at `path` (default: $PMSACL_HOME or, if unset, the user data folder).
 
         Raises BadHome if the folder cannot be created.
         """
@@ -42,10 +42,10 @@ class Home:
         return home
 
     def close_to_others(self, fresh: bool = False) -> None:
-        """Removes the permissions of other accounts: mode 0700 for the home, 0600 for its database.
+        """Removes other accounts' permissions on the home (mode 0700) and on its database (mode 0600).
 
-        A folder that is not a home yet is changed only if it is `fresh`. Folders with the sticky bit, such as /tmp, are
-        never changed.
+        A folder without a database is changed only if it is `fresh`, which means new or empty. Folders with the sticky
+        bit, such as /tmp, are never changed.
         """
         if not fresh and not self.db.exists():
             return
@@ -56,7 +56,7 @@ class Home:
                     path.chmod(stat.S_IMODE(mode) & ~0o077)
 
     def left_out_of(self, text: str) -> str:
-        """Returns `text` with paths relative to the home, because the page does not show the location of the home."""
+        """Returns `text` without the path of the home, because the page must not show where the home is."""
         for path in {str(self.path), str(self.path.resolve())}:
             text = text.replace(f"{path}/", "").replace(path, "the studio's home")
         return text
@@ -75,15 +75,15 @@ class Home:
 
     @property
     def backups(self) -> Path:
-        """Folder of the database's backups, which are made daily and before migrations."""
+        """Folder of the database backups, which are made daily and before migrations."""
         return self.path / "backups"
 
     @property
     def clusters(self) -> Path:
-        """Folder of the cluster maps: maps/KEY, points/KEY and features/KEY.npy."""
+        """Folder of the cluster maps, with the folders maps/KEY and points/KEY and the files features/KEY.npy."""
         return self.cache / "clusters"
 
     @property
     def files(self) -> Path:
-        """Folder of the images from `study import --copy` and from the demo, with one subfolder per study."""
+        """Folder of copied images (`study import --copy`, the demo, imported bundles), with one subfolder per study."""
         return self.path / "files"

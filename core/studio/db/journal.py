@@ -1,4 +1,4 @@
-"""The metrics by step and the log lines of a run."""
+"""Stores and reads the metrics of a run by training step, and the lines of its log."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ RECENT = 1000  # number of most recent steps whose metrics are all kept
 
 
 def write_metrics(store: Store, run_id: str, rows: list[tuple[int, str, float]]) -> None:
-    """Writes (step, name, value) rows, which replace those of a repeated step; NaN and infinity are stored as NULL."""
+    """Writes (step, name, value) rows and replaces earlier values of the same step; NaN and infinity become NULL."""
     keep = [(run_id, step, name, value if math.isfinite(value) else None) for step, name, value in rows]
     with store.write() as db:
         db.conn.executemany("INSERT OR REPLACE INTO metrics (run, step, name, value) VALUES (?, ?, ?, ?)", keep)
 
 
 def stride_of(last: int, most: int) -> int:
-    """Returns the smallest power of two with at most 2 * `most` multiples among the steps 1 to `last`."""
+    """Returns the smallest power of two that divides at most 2 * `most` of the steps 1 to `last`."""
     stride = 1
     while last // stride > 2 * most:
         stride *= 2
@@ -26,9 +26,9 @@ def stride_of(last: int, most: int) -> int:
 
 
 def thin_metrics(store: Store, run_id: str, last: int) -> None:
-    """Deletes the metrics of most steps, except every `stride_of`-th step, the first two and the last RECENT steps.
+    """Thins a run's metrics: keeps the first two steps, the last RECENT steps and, in between, multiples of a stride.
 
-    Metrics per epoch (`val_...`) are kept. The page draws only some of these points, at multiples of the same stride.
+    All metrics per epoch (`val_...`) are kept. The stride is from `stride_of`; the page draws multiples of it, too.
     """
     stride = stride_of(last, KEPT)
     if stride > 1:
@@ -40,7 +40,7 @@ def thin_metrics(store: Store, run_id: str, last: int) -> None:
 
 
 def metrics(store: Store, run_id: str, after: int = -1) -> dict[str, list[tuple[int, float]]]:
-    """Returns a run's metrics of steps later than `after` as {name: [(step, value)]}, in the order of steps."""
+    """Returns a run's metrics after the step `after` as {name: [(step, value)]}, in order of increasing step."""
     series: dict[str, list[tuple[int, float]]] = {}
     rows = store.query(
         "SELECT name, step, value FROM metrics WHERE run = ? AND step > ? ORDER BY name, step", [run_id, after]
@@ -51,11 +51,11 @@ def metrics(store: Store, run_id: str, after: int = -1) -> dict[str, list[tuple[
 
 
 def log(store: Store, run_id: str, line: str) -> None:
-    """Adds a line to the run's log."""
+    """Appends a line to a run's log."""
     store.execute("INSERT INTO logs (run, at, line) VALUES (?, ?, ?)", [run_id, now(), line])
 
 
 def read_log(store: Store, run_id: str, last: int = 200) -> list[Row]:
-    """Returns the last lines of a run's log, oldest first: [{"at", "line"}]."""
+    """Returns the latest lines of a run's log (at most `last`), oldest first: [{"at", "line"}]."""
     rows = store.query("SELECT at, line FROM logs WHERE run = ? ORDER BY id DESC LIMIT ?", [run_id, last])
     return rows[::-1]

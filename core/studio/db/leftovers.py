@@ -1,7 +1,7 @@
-"""Leftovers of killed processes: copies without a study, incomplete arrays, backups and bundles.
+"""Removes leftovers of killed processes: image copies without a study, and incomplete arrays, backups and bundles.
 
-A process that creates a temporary file or folder locks it (`hold`, `begin`); the system releases the lock when the
-process ends in any way. Files that are neither locked nor referenced are leftovers.
+A process locks each temporary file or folder that it creates (`hold`, `begin`). The system releases the lock when the
+process ends, even if it is killed. Files that are neither locked nor referenced are leftovers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HELD: dict[Path, int] = {}  # file descriptors that hold the locks
 
 
 def hold(path: Path) -> None:
-    """Locks a file or folder until `let_go` or the end of this process. The file or folder may be renamed meanwhile."""
+    """Locks a file or folder until `let_go` is called or this process ends. The lock survives renaming."""
     descriptor = os.open(path, os.O_RDONLY)
     with contextlib.suppress(OSError):  # on a file system without locks, `sweep` relies on the age alone
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -35,21 +35,21 @@ def hold(path: Path) -> None:
 
 
 def let_go(path: Path) -> None:
-    """Unlocks a file or folder; does nothing if it is not locked."""
+    """Unlocks a file or folder that this process has locked; does nothing otherwise."""
     descriptor = _HELD.pop(path, None)
     if descriptor is not None:
         os.close(descriptor)
 
 
 def begin(parent: Path, prefix: str = "tmp") -> Path:
-    """Creates a temporary folder in `parent`, which is locked until `discard`, and returns its path."""
+    """Creates a temporary folder in `parent`, locks it until `discard` is called, and returns its path."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     hold(folder)
     return folder
 
 
 def discard(folder: Path) -> None:
-    """Removes a folder that `begin` created."""
+    """Removes and unlocks a folder that `begin` created."""
     shutil.rmtree(folder, ignore_errors=True)
     let_go(folder)
 
@@ -65,7 +65,7 @@ def folder(parent: Path, prefix: str = "tmp") -> Iterator[Path]:
 
 
 def is_held(path: Path) -> bool:
-    """Returns whether a process has locked a file or folder."""
+    """Returns whether any process holds a lock on a file or folder."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:
@@ -80,9 +80,9 @@ def is_held(path: Path) -> bool:
 
 
 def sweep(store: Store, older: float = OLD) -> list[str]:
-    """Removes files and folders that are neither referenced nor locked; returns their names.
+    """Removes leftovers, which are neither referenced nor locked; returns the names of the removed files and folders.
 
-    Uploads are removed 24 * `older` seconds after their last change, other files after min(`older`, MADE) seconds.
+    Uploads must be unchanged for 24 * `older` seconds, and other leftovers for min(`older`, MADE) seconds.
     """
     home = store.home
     removed = files.sweep(home.path)

@@ -1,7 +1,7 @@
-"""Limits on what readers may store or do at the same time, with their error messages.
+"""Limits on how much readers may store and on how many requests they may make at once, with the error messages.
 
-Limits are checked where they apply: rows are counted in the transaction that adds a row (`demand` inside
-`Store.write`), streams and connections under a lock. Limits on request sizes are in app/access/guard.py.
+Stored rows are counted in the transaction that adds a row (`demand` inside `Store.write`), and open streams and
+connections are counted under a lock. Limits on request sizes are in app/access/guard.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MB, GB = 2**20, 2**30
 
 @dataclass(frozen=True)
 class Limit:
-    """Largest allowed number or size in bytes, and the error message, in which {most} stands for the number."""
+    """Maximum number, or maximum size in bytes, and the error message, in which {most} stands for the maximum."""
 
     most: int
     sentence: str
@@ -58,23 +58,23 @@ LIMITS: dict[str, Limit] = {
 
 
 class TooMuch(ValueError):
-    """Raised if a limit is exceeded or the disk is full; the message says what to do."""
+    """Raised if a limit is exceeded or the disk is almost full; the message says what to do."""
 
 
 def demand(name: str, held: int, adding: int = 1) -> None:
-    """Raises TooMuch if `held` plus `adding`, both numbers of items or bytes, exceeds the limit called `name`."""
+    """Raises TooMuch if adding `adding` items or bytes to the present `held` would exceed the limit `name`."""
     limit = LIMITS[name]
     if held + adding > limit.most:
         raise TooMuch(limit.sentence.format(most=limit.most))
 
 
 def demand_rows(store: Store, name: str, table: str, where: str, values: list[object]) -> None:
-    """Raises TooMuch if one more row in `table` would exceed the limit `name`. Call this in the adding transaction."""
+    """Raises TooMuch if one more row matching `where` exceeds the limit. Call this in the transaction that adds it."""
     demand(name, store.first(f"SELECT count(*) AS n FROM {table} WHERE {where}", values)["n"])
 
 
 def demand_owned(store: Store, kind: str, reader: str, adding: int = 1) -> None:
-    """Raises TooMuch if a reader may not own `adding` more items. Call this in the transaction that adds the items."""
+    """Raises TooMuch if a reader may not own `adding` more items. Call it in the transaction that adds them."""
     demand(kind, len(owners.owned(store, kind, reader)), adding)
 
 
@@ -82,7 +82,7 @@ SPARE = 1 * GB  # free disk space below which nothing can be started on the page
 
 
 def demand_room(store: Store, kind: str, reader: str) -> None:
-    """Raises TooMuch if fewer than SPARE bytes of the disk are free or, for kind "run", a reader's runs are too big."""
+    """Raises TooMuch if the disk has fewer than SPARE free bytes or, for kind "run", a reader's runs are too large."""
     if shutil.disk_usage(store.home.path).free < SPARE:
         raise TooMuch(f"The disk has less than {SPARE // GB} GB left: free some space, then try again.")
     if kind == "run":
@@ -90,7 +90,7 @@ def demand_room(store: Store, kind: str, reader: str) -> None:
 
 
 def kept_bytes(store: Store, reader: str) -> int:
-    """Returns the size in bytes of all files in the folders of a reader's runs, including runs in the bin."""
+    """Returns the total size in bytes of a reader's runs, including runs in the bin."""
     marks = owners.owned(store, "run", reader)
     rows = store.query("SELECT folder FROM runs WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(marks)])
     folders = [store.home.path / row["folder"] for row in rows]

@@ -1,7 +1,7 @@
-"""The schema version of a database, and the steps that migrate older databases to `schema.sql`.
+"""Reads the schema version of a database, and migrates older databases to the schema in `schema.sql`.
 
-`schema.sql` creates a new home. Every change to that file needs a step here that makes the same change in existing
-homes: a function with `@step(N)`, where N is the next version. All due steps run in one transaction.
+`schema.sql` creates the database of a new home. Every change to it needs a step here that makes the same change in
+existing databases: a function with `@step(N)`, where N is the next version. All pending steps run in one transaction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STEPS: dict[int, Step] = {}  # by the resulting schema version; 1 is the schema 
 
 
 def step(version: int) -> Callable[[Step], Step]:
-    """Registers, as a decorator, the function that migrates a database from the previous version to `version`."""
+    """Registers the decorated function as the step from the previous schema version to `version`."""
 
     def register(function: Step) -> Step:
         if version != latest() + 1:
@@ -30,7 +30,7 @@ def step(version: int) -> Callable[[Step], Step]:
 
 
 def latest() -> int:
-    """Returns the version of `schema.sql`."""
+    """Returns the latest schema version, which is the version of `schema.sql`."""
     return max(STEPS, default=1)
 
 
@@ -43,10 +43,10 @@ def version_of(conn: sqlite3.Connection) -> int:
 
 
 def migrate(conn: sqlite3.Connection, before: Callable[[], object]) -> None:
-    """Applies the schema to an empty database, and the due steps to an older one, outside of any transaction.
+    """Creates the tables of an empty database, or upgrades an older one. Call this outside of any transaction.
 
-    `before` is called first if the database is not empty. If two processes call this at the same time, the second one
-    waits and then has nothing to do. Raises BadHome, and changes nothing, if a newer version created the database.
+    `before` is called before an upgrade. If two processes call this at the same time, the second one waits and then
+    finds nothing to do. Raises BadHome, and changes nothing, if a newer version created the database.
     """
     version = version_of(conn)
     if version == latest():
@@ -69,7 +69,7 @@ def migrate(conn: sqlite3.Connection, before: Callable[[], object]) -> None:
 
 
 def statements(script: str) -> Iterator[str]:
-    """Splits a script into statements, because `executescript` would commit the transaction."""
+    """Yields the statements of an SQL script one by one, because `executescript` would commit the open transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -1,4 +1,4 @@
-"""Opens a home's database: creates it if missing; backs up and migrates it if older."""
+"""Opens the database of a home: creates a missing database, and backs up and migrates an older one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.studio.db.store import Store
 
 
 def open(home: Home | str | None = None) -> Store:
-    """Opens the database of a home (a Home, a path, or None for the default), creating or migrating it if necessary.
+    """Opens the database of `home` (default: the default home of `Home.at`), and creates or migrates it if necessary.
 
     Raises BadHome, and changes nothing, if a newer version created the database.
     """

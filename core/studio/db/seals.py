@@ -1,6 +1,6 @@
-"""Seals: hashes of a file's blocks, stored next to the file as NAME.seal, to detect damage before use.
+"""Detects damaged files. A file's seal, stored next to it as NAME.seal, contains hashes of the file's blocks.
 
-When a file is opened, a sample of its blocks is checked (all blocks of a small file); `doctor` checks all blocks.
+When a file is opened, a random sample of its blocks (all of a small file) is checked; `doctor` checks all blocks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def seal(file: Path) -> None:
 
 
 def built_array(file: Path, make: Callable[[Path], object]) -> np.ndarray:
-    """Memory-maps a sealed .npy file. If it is missing or damaged, one caller first writes it with `make(path)`."""
+    """Memory-maps a sealed .npy file. If it is missing or damaged, one caller writes it first, with `make(path)`."""
 
     def make_sealed(draft: Path) -> None:
         make(draft)
@@ -61,7 +61,7 @@ def is_sealed(file: Path) -> bool:
 
 
 def problem(file: Path, full: bool = False) -> str | None:
-    """Returns what is wrong with a file, or None if the file is intact or has no seal. `full` checks all blocks."""
+    """Describes what is wrong with a file; None if it is intact, or exists without a seal. `full` checks all blocks."""
     try:
         seal = json.loads(seal_of(file).read_text())
         size, block, blocks = int(seal["bytes"]), int(seal["block"]), list(seal["blocks"])
@@ -86,7 +86,7 @@ def problem(file: Path, full: bool = False) -> str | None:
 
 
 def problems(files: Iterable[Path], full: bool = False) -> list[str]:
-    """Returns the result of `problem` for each file that has a problem."""
+    """Returns a description (see `problem`) for each file that is damaged or missing."""
     return [text for text in (problem(file, full) for file in files) if text]
 
 

@@ -1,4 +1,4 @@
-"""Access to the SQLite database of a home, in WAL mode with foreign keys; `opening` creates and migrates it."""
+"""Reads and writes the SQLite database of a home (WAL mode, foreign keys). `opening.open` creates and migrates it."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _CUT = re.compile(r"\d+ requested and \d+ written")  # error message of ndarray.
 
 
 class NotFound(ValueError):
-    """Raised if a study, run, case or job is unknown."""
+    """Raised if a requested study, run, case, job or trial is unknown."""
 
 
 def now() -> str:
-    """Returns the current time in UTC, in ISO 8601 with milliseconds, so that times sort as text."""
+    """Returns the current UTC time in ISO 8601 with milliseconds; such times can be sorted as text."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -80,7 +80,7 @@ def _log_ahead(conn: sqlite3.Connection) -> None:
 
 
 class Store:
-    """Database of a home; `opening.open` returns a migrated one.
+    """Database of a home. `opening.open` returns a store whose database has the latest schema.
 
     Each thread has its own connection, which is closed when the thread ends. Threads can share a store, but forked
     processes cannot.
@@ -96,7 +96,7 @@ class Store:
 
     @classmethod
     def reading(cls, file: Path) -> Store:
-        """Opens a database file for reading only, without migrations."""
+        """Opens a database file read-only, without migrating it."""
         store = cls(Home(file.parent))
         store._opened = True
         store._local.db = _opened(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True))
@@ -122,7 +122,7 @@ class Store:
         return db
 
     def query(self, sql: str, params: Params = ()) -> list[Row]:
-        """Returns all rows as dictionaries. A statement that writes and returns rows is committed."""
+        """Executes a statement and returns its rows as dictionaries. A statement that also writes is committed."""
         db = self.db
         if not sql.startswith("SELECT "):
             return list(db.query(sql, params))
@@ -133,7 +133,7 @@ class Store:
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def columns(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
-        """Returns the columns of a query as tuples, which for many rows takes a tenth of the time of `query`."""
+        """Returns a query's result as one tuple per column; for many rows, this is ten times as fast as `query`."""
         cursor = self.db.conn.execute(sql, params)
         rows = cursor.fetchall()
         return [tuple(map(itemgetter(i), rows)) for i in range(len(cursor.description))]
@@ -151,13 +151,13 @@ class Store:
         return row
 
     def execute(self, sql: str, params: Params = ()) -> sqlite3.Cursor:
-        """Executes one writing statement and commits it, unless inside `write()`."""
+        """Executes a statement that writes. It is committed immediately or, inside `write()`, with that transaction."""
         with self.write() as db:
             return db.execute(sql, params)
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite_utils.Database]:
-        """Opens a transaction that holds the write lock from the start, so that what it reads stays valid.
+        """Opens a transaction that holds the write lock from the start, so that nobody can change what it has read.
 
         Nested calls join the outer transaction. Raises RuntimeError inside `snapshot`, because another writer may have
         committed since the snapshot began.
@@ -182,7 +182,7 @@ class Store:
             act()
 
     def after(self, act: Callable[[], object]) -> None:
-        """Calls `act` when this thread's transaction is committed, but not if the transaction is rolled back.
+        """Calls `act` after this thread's transaction has been committed, but not if it is rolled back.
 
         Outside of a transaction, `act` is called immediately.
         """
@@ -227,7 +227,7 @@ class Store:
         return default if row is None else json.loads(row["value"])
 
     def set_setting(self, key: str, value: Any) -> None:
-        """Stores a JSON value as a setting."""
+        """Sets the setting `key` to a JSON-compatible value."""
         with self.write() as db:
             db.table("settings").upsert({"key": key, "value": json.dumps(value)}, pk="key")
 
@@ -240,7 +240,7 @@ class Store:
 
 
 def is_full(error: BaseException) -> bool:
-    """Returns whether an error or its cause (from the system, SQLite or NumPy) means that the disk is full."""
+    """Returns whether an error, or one of its causes, means that the disk is full."""
     text = str(error)
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in text
     if full or os.strerror(errno.ENOSPC) in text or _CUT.search(text):

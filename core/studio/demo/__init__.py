@@ -1,3 +1,3 @@
-"""Demo study, and the guided tour of that study."""
+"""Demo study and its guided tour."""
 
 STUDY = "demo"

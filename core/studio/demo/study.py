@@ -1,4 +1,4 @@
-"""Imports the demo study, a bundle of synthetic images and finished runs, and trains on its images on this machine."""
+"""Imports the demo study (a bundle of synthetic images and finished runs), and trains new models on its images."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ BEHIND = {"gives_way": True}  # argument of each step that lets other jobs run f
 
 
 def is_fresh(store: Store) -> bool:
-    """Returns whether the home contains no studies, including the bin."""
+    """Returns whether the home contains no studies, not even in the bin."""
     return store.one("SELECT 1 FROM studies") is None
 
 
 def offer(store: Store, device: str = "auto") -> int | None:
-    """Imports the demo study and queues a job that recomputes the weights of its runs named "First look".
+    """Imports the demo study, and queues a job that recomputes the weights of the study's runs named "First look".
 
-    The bundle contains runs, scores, maps and annotations, but no weights, which are needed to learn from annotations.
-    Returns the id of the job, or None if the study already exists. A study in the bin is restored.
+    The bundle contains scores, maps and annotations, but no weights, which are needed to learn from annotations.
+    Returns the id of the job, or None if the study already exists. If the study is in the bin, it is restored instead.
     """
     DETECTORS.names()  # imports torch now, so that other writers do not wait for it below
     with store.write():
@@ -59,7 +59,7 @@ def offer(store: Store, device: str = "auto") -> int | None:
 
 
 def train(store: Store, device: str = "auto") -> int:
-    """Queues the steps of `training_steps`, to run after all other jobs, and returns the id of the job."""
+    """Queues a job with the steps of `training_steps`, which runs after all other jobs; returns the id of the job."""
     job = jobs.once(store, ["demo", STUDY], lambda: training_steps(store, device), start=False)["id"]
     _own(store, job)
     return job
@@ -68,7 +68,7 @@ def train(store: Store, device: str = "auto") -> int:
 def training_steps(store: Store, device: str) -> list[dict]:
     """Creates the runs for `train` and returns the steps of their job.
 
-    The runs are a pre-training run with a map, three detectors on its encoder, and PaDiM on an untrained encoder.
+    The job pre-trains an encoder, draws its map, fits three detectors on it, and fits PaDiM on an untrained encoder.
     """
     config = PRETRAIN_PRESETS["quick"]
     encoder, untrained = create_pretrain(store, STUDY, config), create_untrained(store, STUDY, config.size)
@@ -85,7 +85,7 @@ OWN, PAUSED = "demo:jobs", "demo:paused"  # settings: ids of the jobs that the d
 
 
 def pause(store: Store) -> list[int]:
-    """Pauses the jobs that the demo queued, when the server stops, and returns their ids. Other jobs continue."""
+    """Pauses only the jobs that the demo queued; returns the ids of these jobs. The server calls this when it stops."""
     paused = stopping.pause(store, set(store.setting(OWN, [])))
     if paused:
         store.set_setting(PAUSED, paused)
@@ -93,7 +93,7 @@ def pause(store: Store) -> list[int]:
 
 
 def go_on(store: Store) -> None:
-    """Resumes the jobs that `pause` has paused."""
+    """Resumes the jobs that `pause` paused."""
     paused = store.setting(PAUSED, [])
     if paused:
         store.set_setting(PAUSED, [])
@@ -106,9 +106,9 @@ def _own(store: Store, job: int) -> None:
 
 
 def film(store: Store, run: str) -> dict:
-    """Returns the `MapConfig`, as a dictionary, of the map that Clusters opens first for a pre-training run.
+    """Returns the `MapConfig`, as a dictionary, of the map that the Clusters tab opens first for a pre-training run.
 
-    The map is a t-SNE of all epochs that the run will save.
+    The map is a t-SNE embedding of all epochs for which the run will save a snapshot.
     """
     from core.studio.clusters.config import MapConfig
 

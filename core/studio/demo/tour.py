@@ -29,7 +29,7 @@ _STAY = (
 
 
 def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
-    """Imports the demo study if it is missing, or queues a first look if no run has scored it; returns `state`."""
+    """Imports the demo study if it is missing, queues a first look if no run has scored it, and returns its `state`."""
     demo.offer(store, device)
     if _there(store) and not scored_runs(store, STUDY) and not _jobs(store, "running", "queued"):
         look(store, STUDY, device, start=False)
@@ -39,10 +39,10 @@ def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
 
 
 def state(store: Store) -> dict:
-    """Returns the state of the demo study.
+    """Returns the state of the demo study as a dictionary.
 
-    "study" is the id of the study, "ready" whether the study exists, "job" its running or waiting job or None, "found"
-    the result of `found`, and "stored" the id of its newest pre-training run or None.
+    "study" is the id of the study, "ready" tells whether the study exists, "job" is its running or waiting job (or
+    None), "found" is the result of `found`, and "stored" is the id of its newest finished pre-training run (or None).
     """
     going = _jobs(store, "running", "queued")
     at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)
@@ -56,10 +56,10 @@ def state(store: Store) -> dict:
 
 
 def agreement(store: Store, reader: str) -> dict:
-    """Returns numbers of test images that a reader has called normal or abnormal.
+    """Counts the test images that a reader has called normal or abnormal and that the first run in Review has scored.
 
-    "read" counts all of these images, "machine" those on which the run that Review shows first agrees, "truth" those on
-    which the ground truth agrees, and "missed" abnormal images that the reader found but the run did not flag.
+    "read" counts all of these images, "machine" those on which reader and run agree, "truth" those on which reader and
+    ground truth agree, and "missed" the abnormal images that the reader called abnormal but the run did not flag.
     """
     scored = scored_runs(store, STUDY)
     row = store.first(
@@ -75,7 +75,7 @@ def agreement(store: Store, reader: str) -> dict:
 
 
 def found(store: Store) -> int | None:
-    """Returns the id of the abnormal case that the first run in Review scores highest, or None if none is scored."""
+    """Returns the id of the abnormal case that scores highest in the first run of Review, or None without scores."""
     scored = scored_runs(store, STUDY)
     row = store.one(
         "SELECT c.id FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.label = 'abnormal' "
@@ -88,9 +88,9 @@ def found(store: Store) -> int | None:
 def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
     """Resets the demo study to its original state, and returns the result of `state`.
 
-    Tags, views, findings, and added runs and maps are deleted. Reviews are withdrawn but not deleted, and an event
-    records that. A changed lesion mask gets a new version that equals the imported mask. Raises ValueError if a running
-    job does not stop within `seconds`.
+    Tags, saved views, findings, and runs and maps that were added later are deleted. Reviews are withdrawn but not
+    deleted; the audit trail records this. A changed lesion mask gets a new version that equals the imported mask.
+    Raises ValueError if a running job does not stop within `seconds`.
     """
     if not _there(store):
         return state(store)

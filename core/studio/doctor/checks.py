@@ -1,4 +1,4 @@
-"""Checks an installation: Python, home, database, jobs, audit trail, device, and the content of all files."""
+"""Checks an installation: Python, home, database, jobs, audit trail, device, and whether stored files are intact."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from core.studio.runs import weights
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a check. `level` is "ok", "note" (for information) or "bad" (needs action)."""
+    """One result of a check. `level` is "ok", "note" (for information) or "bad" (needs action)."""
 
     level: str
     text: str
@@ -30,7 +30,7 @@ CHECKS: dict[str, tuple[str, Callable[[Store], list[Finding]]]] = {}
 
 
 def check(name: str, title: str) -> Callable:
-    """Decorator that registers a function, which takes the store and returns findings, as a check."""
+    """Returns a decorator that registers a function as a check. The function takes the store and returns findings."""
 
     def add(function):
         CHECKS[name] = (title, function)
@@ -40,7 +40,7 @@ def check(name: str, title: str) -> Callable:
 
 
 def examine(store: Store, device: str = "auto") -> list[dict]:
-    """Runs all checks; returns [{"check", "title", "level", "text"}]. A check that fails has the level "bad"."""
+    """Runs all checks; returns [{"check", "title", "level", "text"}]. A check that raises an error gets level "bad"."""
     results = []
     for name, (title, function) in {**CHECKS, "device": ("Device", lambda s: _device(device))}.items():
         try:

@@ -1,6 +1,6 @@
-"""Forms of configurations as JSON: groups of fields, built from the declarations of options (core.engine.config).
+"""Builds the forms in which the page edits configurations, as JSON, from the declared options (core.engine.config).
 
-A field without a declaration gets a control by its type.
+A field without a declaration gets the control that suits its type.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from core.engine.registry import STRONG
 
 
 def form(kind: type[Config]) -> list[dict]:
-    """Builds the form of a configuration class, [{"title", "fields": [...]}], in the order of the declarations.
+    """Returns the form of a configuration class as groups [{"title", "fields": [...]}], in the order of declaration.
 
-    Hidden options and nested configurations, which have their own forms, are skipped.
+    Skips hidden options, dictionaries, and nested configurations, which have forms of their own.
     """
     groups: dict[str, list[dict]] = {}
     hints = types_of(kind)
@@ -33,7 +33,7 @@ def form(kind: type[Config]) -> list[dict]:
 
 
 def field(name: str, hint: Any, declared: Option) -> dict:
-    """Describes the control of an option: its kind, chosen by the type `hint`, and its label, help text and limits."""
+    """Describes the control of an option: the kind of control for the type `hint`, its label, help text and limits."""
     unit = f" In {declared.unit}." if declared.unit else ""
     common = {
         "key": name,
@@ -92,7 +92,7 @@ def _own_words(kind: type) -> dict[str, str]:
 
 
 def medmix_forms() -> dict:
-    """Returns the forms in the MedMix tab: strong augmentations, with MedMix first, and weak augmentations.
+    """Returns the forms in the page's MedMix tab: one per strong augmentation (MedMix first), and one for weak ones.
 
     The result is {"strong": {name: {"title", "section", "form", "defaults"}}, "weak": {"form", "presets"}}.
     """

@@ -1,8 +1,8 @@
-"""DICOM node (C-ECHO, C-STORE) that writes received images into a study's watched folder, where `watch` imports them.
+"""DICOM node (C-ECHO, C-STORE) that writes received images to a study's watched folder, from which they are imported.
 
-The node runs only during `dicom serve`, under one AE title, and accepts only listed senders, each with a calling AE
-title and an address or network. An image is acknowledged once it is complete, can be decoded and is on the disk.
-Everything else is refused with a message and not stored.
+The node runs only during `dicom serve`, under one AE title, and accepts images only from allowed senders (see `Peer`).
+An image is acknowledged after it has been received completely, decoded and written to the disk. Other requests are
+refused with a message, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ NOT_UNDERSTOOD, NO_SPACE = 0xC000, 0xA700  # statuses of C-STORE (PS3.4, B.2.3)
 
 @dataclass(frozen=True)
 class Peer:
-    """Allowed sender of images, identified by its calling AE title and its address or network."""
+    """Allowed sender of images, identified by its calling AE title and its IP address or network."""
 
     title: str
     network: ipaddress.IPv4Network | ipaddress.IPv6Network
 
     @classmethod
     def of(cls, text: str) -> Peer:
-        """Parses a sender such as 'PACS@192.0.2.7' or 'CT1@192.0.2.0/24'. Raises ValueError if the form is invalid."""
+        """Parses a sender such as 'PACS@192.0.2.7' or 'CT1@192.0.2.0/24'. Raises ValueError for any other form."""
         title, sign, address = text.partition("@")
         try:
             if not sign:
@@ -56,16 +56,16 @@ class Peer:
             raise ValueError(f"a sender must have the form AETITLE@ADDRESS or AETITLE@NETWORK, not {text!r}") from None
 
     def is_from(self, address: str) -> bool:
-        """Returns whether an IP address is in the network of this sender."""
+        """Returns whether an IP address belongs to the network of this sender."""
         return ipaddress.ip_address(address.partition("%")[0]) in self.network
 
     def is_one(self, title: str, address: str) -> bool:
-        """Returns whether an association with a calling AE title and IP address comes from this sender."""
+        """Returns whether a calling AE title and an IP address are those of this sender."""
         return title.strip() == self.title and self.is_from(address)
 
 
 def checked_title(title: str) -> str:
-    """Returns an AE title (PS3.5, 6.2) without surrounding spaces. Raises ValueError if the title is invalid."""
+    """Validates an AE title (DICOM PS3.5, 6.2) and strips surrounding spaces. Raises ValueError if it is invalid."""
     if not 0 < len(title.strip()) <= 16 or not title.isascii() or not title.isprintable() or "\\" in title:
         raise ValueError(f"an AE title must have 1 to 16 ASCII characters without backslashes, not {title!r}")
     return title.strip()
@@ -80,9 +80,9 @@ def folder_of(store: Store, study: str) -> Path:
 
 
 def place(folder: Path, data: bytes) -> bool:
-    """Writes a DICOM file to `folder`; returns False if the folder already contains the image, else True.
+    """Writes a DICOM file to `folder` and returns True, or returns False if the folder already contains the image.
 
-    Raises Unreadable, and writes nothing, if the data are not a readable image.
+    Raises Unreadable, and writes nothing, if `data` is not a readable DICOM image.
     """
     if data[128:132] != b"DICM":
         raise Unreadable("it is not a DICOM file")
@@ -108,11 +108,11 @@ def _header(data: bytes) -> pydicom.Dataset:
 
 
 class Node:
-    """Context manager that runs a DICOM server in the background.
+    """Context manager that runs a DICOM server in the background, for the watched folder of a study.
 
     title: AE title of the server.
-    port: TCP port, or 0 for a free port. The attribute `port` contains the port of the running server.
-    say: Function that is called with a line of text about each association and refusal.
+    port: TCP port, or 0 to choose a free port. The attribute `port` is the port of the running server.
+    say: Function that is called with a one-line message about each association and each refusal.
 
     Raises ValueError if pynetdicom is missing, no folder is watched, `peers` is empty, or the address cannot be used.
     """
@@ -265,7 +265,7 @@ def _decodable() -> list[str]:
 
 
 def as_file(ds: pydicom.Dataset) -> bytes:
-    """Encodes a dataset as a DICOM file and returns the bytes of the file."""
+    """Returns a dataset as the bytes of a DICOM file."""
     out = io.BytesIO()
     pydicom.dcmwrite(out, ds, enforce_file_format=True)
     return out.getvalue()

@@ -1,7 +1,7 @@
 """DICOMweb client that fetches images by QIDO and WADO into a watched folder, and sends results by STOW.
 
-An administrator of the machine names the servers to which the page may send (command `dicom server`); the page cannot
-give an address. Passwords are not stored but read from the environment variable that PASSWORD names.
+The page can send results only to servers that an administrator of the machine has added (command `dicom server`).
+Passwords are not stored, but read from the environment variable that PASSWORD names.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ NO_DICOMWEB = "{} does not answer as a DICOMweb server; check the address, and w
 
 
 class Refusal(ValueError):
-    """Raised if a server refuses a request or does not answer. The message states the server and the reason."""
+    """Raised if a server refuses a request or does not answer. The message names the server and the reason."""
 
 
 class NoDicomWeb(Refusal):
-    """Raised if an answer is not valid DICOMweb."""
+    """Raised if the answer of a server is not a valid DICOMweb response."""
 
 
 def fetch(
@@ -51,12 +51,12 @@ def fetch(
     limit: int | None = None,
     on_progress: Said = lambda done, total: None,
 ) -> dict:
-    """Fetches the images of each series that matches the filters into the watched folder of a study.
+    """Fetches the images of all series that match the filters into the watched folder of a study.
 
-    by: Name of the user in the audit trail.
-    filters: Value of each DICOM keyword to match, such as "PatientID", "StudyDate" or "SeriesInstanceUID".
-    sign_in: User name and password, or None.
-    limit: Maximum number of new images, or None.
+    by: Name of the user, for the audit trail.
+    filters: Value to match for each DICOM keyword, such as {"PatientID": "1234", "StudyDate": "20240131"}.
+    sign_in: User name and password, or None if the server requires no sign-in.
+    limit: Maximum number of new images. By default, there is no limit.
 
     Returns {"fetched": number of new images, "again": number of images that the folder already contained, "refused":
     [{"uid", "reason"}]}. Raises Refusal if the server does not answer; images that have arrived are kept.
@@ -134,12 +134,12 @@ def _retrieved(url: str, client: Any, uids: tuple[Any, ...]) -> bytes:
 
 
 def servers(store: Store) -> dict[str, dict[str, str | None]]:
-    """Returns the servers to which the page may send as {name: {"url", "user"}}."""
+    """Returns the servers to which the page may send results, as {name: {"url", "user"}}."""
     return dict(store.setting(SERVERS, {}))
 
 
 def name_server(store: Store, name: str, url: str | None, user: str | None, by: str) -> None:
-    """Allows the page to send to a server, or forbids it if `url` is None. Raises ValueError for invalid arguments."""
+    """Adds a server to `servers`, or removes it if `url` is None. Raises ValueError for an invalid name or address."""
     with store.write():
         servers_by_name = servers(store)
         before = servers_by_name.pop(name, None)
@@ -154,14 +154,14 @@ def name_server(store: Store, name: str, url: str | None, user: str | None, by: 
 
 
 def sign_in_of(user: str | None) -> tuple[str, str] | None:
-    """Returns (user, password), or None if `user` is empty. Raises ValueError if no password is set."""
+    """Returns (user, password), or None if `user` is empty. Raises ValueError if the environment has no password."""
     if user and PASSWORD not in os.environ:
         raise ValueError(f"to sign in as {user}, set the environment variable {PASSWORD} to the password")
     return (user, os.environ[PASSWORD]) if user else None
 
 
 def submit_send(store: Store, study: str, server: str, by: str, **options: Any) -> int:
-    """Queues a job that runs `send_study` for a server with `options` (kinds, keep_names, run); returns the job id."""
+    """Queues a job that sends a study's results to a server, with `options` for `send_study`; returns the job's id."""
     if server not in servers(store):
         raise ValueError(f"no server is called {server!r}; choose from: {', '.join(servers(store)) or 'none'}")
     steps = [{"step": "send", "args": {"study": study, "server": server, "by": by, **options}}]
@@ -198,7 +198,7 @@ def send_study(
     sign_in: tuple[str, str] | None = None,
     on_progress: Callable[[str, int, int], None] = lambda kind, done, total: None,
 ) -> dict[str, int]:
-    """Sends a study's masks, heat maps and reports to a server; returns the number of files by kind (key of KINDS).
+    """Sends a study's masks, heat maps and reports to a server; returns {key of KINDS: number of files sent}.
 
     Raises NothingToExport if there is nothing to send, and Refusal at the first file that the server rejects.
     """
@@ -222,7 +222,7 @@ def send(
     sign_in: tuple[str, str] | None = None,
     on_progress: Said = lambda done, total: None,
 ) -> int:
-    """Sends files to a server and returns their number. Raises Refusal at the first file that the server rejects."""
+    """Sends files to a server; returns their number. Raises Refusal at the first file that the server rejects."""
     client, files = _client(url, sign_in), list(files)
     for done, file in enumerate(files):
         on_progress(done, len(files))

@@ -1,7 +1,7 @@
-"""Job step `import`, which imports the files that are ready in a watched folder, then scores the new cases.
+"""Job step `import`, which imports the files that are ready in a watched folder and then scores the new cases.
 
 In a study without a watched folder, the step only scores cases that were added by hand. It can be repeated at any time.
-The final state of a file is 'taken' (a new case), 'double' (identical to a case) or 'failed'.
+The final state of a file is 'taken' (a new case), 'double' (identical to a case or another file) or 'failed'.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRIES = 3  # a file is skipped after the process has crashed this many times whi
 
 
 def import_incoming(work: Work) -> None:
-    """Imports the files that are ready in the study of a job, then scores the new cases with the chosen run."""
+    """Imports the files that are ready in a study's watched folder, then scores the new cases with `chosen_run`."""
     store, study = work.store, work.args["study"]
     study_row(store, study)  # raises NotFound for a study in the bin, before a file counts as tried
     row = store.one("SELECT * FROM watches WHERE study = ?", [study])
@@ -59,7 +59,7 @@ def _ready(store: Store, study: str) -> list[dict]:
 
 
 def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
-    """Imports one batch of incoming files and records the result of each; returns the number of cases added."""
+    """Imports a batch of files for the watch `row` and records the result of each; returns the number of new cases."""
     store, study = work.store, row["study"]
     hashes: dict[str, str] = {}
     fresh, added = list[dict](), 0
@@ -121,9 +121,9 @@ def _note(store: Store, file: dict, state: str, note: str) -> None:
 
 
 def chosen_run(store: Store, study: str, run: str | None) -> str | None:
-    """Returns the given run, or else the run that Review opens with, or else the newest finished fit, or None.
+    """Returns the run to score new cases: `run` if given, else the first run in Review, else the newest finished fit.
 
-    A run that waits for its first scoring is skipped, because that job also scores the new cases.
+    Returns None if no run remains. Runs whose first scoring is pending are skipped, as it will include the new cases.
     """
     return next((c for c in _candidates(store, study, run) if to_be_scored(store, c) is None), None)
 
@@ -139,7 +139,7 @@ def _candidates(store: Store, study: str, run: str | None) -> list[str]:
 
 
 def to_be_scored(store: Store, run: str) -> int | None:
-    """Returns the id of the waiting job that will score a run for the first time, or None if there is no such job."""
+    """Returns the id of the active job that will score a run for the first time, or None if there is no such job."""
     calibration = runs.get_run(store, run)["summary"].get("calibration")
     return None if calibration else queue.awaited(store, [run], "score")
 

@@ -1,8 +1,8 @@
-"""Watches folders, so that new files are imported into the study of the folder, scored and shown in the worklist.
+"""Watches folders: imports new files into the study of the folder, scores them and shows them in the worklist.
 
-The app (`Lookout`) or the command `watch` checks the folders repeatedly. A check writes the files into the table
-`incoming` and, once a file has not changed for a while, queues one job with the step `import` (job.py). A watch belongs
-to this machine and is not part of the study's bundle.
+The app (`Lookout`) or the command `watch` checks the folders repeatedly. Each check records new files in the table
+`incoming`. Once a file has stopped changing, one job with the step `import` (job.py) is queued. A watch is a setting of
+this machine and is not part of the study's bundle.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def set_watch(
 ) -> dict:
     """Sets the watched folder of a study, or stops watching if `active` is False; returns the result of `shown`.
 
-    run: Id of the run that scores new cases, or None for the run that Review opens with.
-    copy: Whether the files are copied into the home.
+    run: Id of the run that scores new cases. Defaults to the first run in Review.
+    copy: Whether the files are copied into the home; otherwise they are read in place.
 
-    Raises ValueError if the folder does not exist, or the run is not a finished fit of the study.
+    Raises ValueError if the folder does not exist, or if `run` is not a finished fit of the study.
     """
     study_row(store, study)
     path = Path(folder.strip()).expanduser().absolute() if folder.strip() else None
@@ -60,7 +60,7 @@ def set_watch(
 
 
 def get_watch(store: Store, study: str) -> dict | None:
-    """Returns the result of `shown`, or None if the study has no watch."""
+    """Returns the watch of a study as `shown` does, or None if the study has no watch."""
     exists = store.one("SELECT 1 FROM watches WHERE study = ?", [study])
     return shown(store, study) if exists else None
 
@@ -68,8 +68,8 @@ def get_watch(store: Store, study: str) -> dict | None:
 def shown(store: Store, study: str) -> dict:
     """Returns the watch of a study as a dictionary. Raises NotFound if the study has no watch.
 
-    In addition to the settings, "counts" has the number of files by state, "left_out" the skipped files as [{"name",
-    "note"}], and "job" the import job or None.
+    The dictionary contains the settings, "counts" (number of files by state), "left_out" (files that could not be
+    imported, as [{"name", "note"}]) and "job" (the import job that has not ended, or None).
     """
     row = store.first("SELECT * FROM watches WHERE study = ?", [study])
     counts = {
@@ -91,31 +91,31 @@ def shown(store: Store, study: str) -> dict:
 
 
 def watched(store: Store) -> list[dict]:
-    """Returns the rows of the active watches of studies outside the bin."""
+    """Returns the rows of the active watches, except those of studies in the bin."""
     query = "SELECT w.* FROM watches w JOIN studies s ON s.id = w.study"
     return store.query(f"{query} WHERE w.active = 1 AND s.binned IS NULL ORDER BY w.study")
 
 
 def ended(store: Store) -> dict[tuple[str, str], str]:
-    """Returns the result of each incoming file by (study, path): 'taken', 'double REASON' or 'failed REASON'."""
+    """Returns {(study, path): 'taken', 'double REASON' or 'failed REASON'} for all files that were processed."""
     query = "SELECT study, path, state, note FROM incoming WHERE state IN ('taken', 'double', 'failed')"
     return {(r["study"], r["path"]): f"{r['state']} {r['note']}".strip() for r in store.query(query)}
 
 
 def changes(store: Store) -> dict[str, str]:
-    """Returns {study: time of the last import or scoring by its watch}, so that pages can refresh."""
+    """Returns {study: time at which its watch last imported or scored cases}, so that pages know when to refresh."""
     query = "SELECT study, changed FROM watches WHERE changed IS NOT NULL"
     return {r["study"]: r["changed"] for r in store.query(query)}
 
 
 def arrivals(store: Store) -> dict[str, str]:
-    """Returns {watched study: time of the newest case}, for readers who must not learn when cases were scored."""
+    """Returns {watched study: time when its newest case was added}, for readers who must not know scoring times."""
     query = "SELECT w.study, (SELECT max(c.added) FROM cases c WHERE c.study = w.study) AS added FROM watches w"
     return {r["study"]: r["added"] for r in store.query(f"{query} WHERE w.changed IS NOT NULL") if r["added"]}
 
 
 def open_job(store: Store, study: str) -> dict | None:
-    """Returns the import job of a study that has not ended yet, or None if there is no such job."""
+    """Returns a study's newest import job that has not ended, or None if there is no such job."""
     return store.one(
         "SELECT id, status, message FROM jobs WHERE step = 'import' AND json_extract(args, '$.study') = ? "
         "AND status IN (?, ?, ?, ?) ORDER BY id DESC LIMIT 1",
@@ -124,7 +124,7 @@ def open_job(store: Store, study: str) -> dict | None:
 
 
 def look(store: Store, clock: Callable[[], float] = time.time) -> list[int]:
-    """Checks all watched folders once, queues imports of complete files, and returns the ids of the queued jobs."""
+    """Checks each watched folder once, queues or resumes imports of complete files; returns the ids of these jobs."""
     looks = [_look(store, watch, clock()) for watch in watched(store)]
     queued = [job for job in looks if job is not None]
     if queued:
@@ -193,7 +193,7 @@ def say(store: Store, study: str, text: str, changed: bool = False) -> None:
 
 
 class Lookout:
-    """Context manager that checks the watched folders every few seconds in a thread."""
+    """Context manager with a thread that checks the watched folders every few seconds."""
 
     def __init__(self, store: Store, every: float = EVERY):
         self._store, self._every, self._stop = store, every, threading.Event()

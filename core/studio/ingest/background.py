@@ -1,4 +1,4 @@
-"""Runs imports that were started on the page, each in a thread, and stores their progress and reports."""
+"""Runs imports that users start on the page, each in its own thread, and keeps their progress and reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ImportStopped(ValueError):
 
 @dataclass
 class Reply:
-    """Answers of a user to the questions of an import."""
+    """Answers of a user to the questions that an import asks."""
 
     answers: dict[str, str] = field(default_factory=dict)  # class of each group
     again: bool | None = None  # whether erased images are imported again, or None if that is not answered
@@ -27,7 +27,7 @@ class Reply:
 
 
 class Imports:
-    """Imports of a server. An import in the state "asked" waits for `answer` and then starts over."""
+    """Runs the imports of a server. An import in the state "asked" waits for a call of `answer`, then starts again."""
 
     KEPT = 50
     _HIDDEN = ("key", "work", "reply", "forget", "samples")
@@ -40,10 +40,10 @@ class Imports:
     def start(
         self, work: Callable, key: str, reply: Reply | None = None, forget: Callable[[], object] = lambda: None
     ) -> str:
-        """Runs `work(on_progress)`, which returns the report of an import, in a thread. Returns the import's token.
+        """Starts an import in a thread and returns its token. `work(on_progress)` does the import and returns a report.
 
-        key: Id of the import. While an import with this id runs, its token is returned (after a double click).
-        reply: Answers of the user, which `work` reads.
+        key: Key of the import. If an import with this key is running (after a double click), its token is returned.
+        reply: Object that passes the user's answers to `work`.
         forget: Function that is called if the import is stopped or discarded while it waits for an answer.
         """
         token = secrets.token_hex(8)
@@ -62,7 +62,7 @@ class Imports:
         return token
 
     def answer(self, token: str, answers: dict[str, str], again: bool | None) -> None:
-        """Stores answers and restarts the import. Raises ValueError if the import does not wait for an answer."""
+        """Stores answers and restarts the import. Raises ValueError if the import is not waiting for an answer."""
         with self._lock:
             task = self._asked(token)
             reply = task["reply"]
@@ -72,7 +72,7 @@ class Imports:
         self._run(token, task)
 
     def sample(self, token: str, group: int, number: int) -> Path:
-        """Returns the path of a sample image of the group with index `group`. Raises NotFound for an unknown index."""
+        """Returns the path of a sample image by the indices `group` and `number`. Raises NotFound if it is missing."""
         try:
             return self._asked(token)["samples"][group][number]
         except IndexError:
@@ -127,8 +127,8 @@ class Imports:
     def state(self, token: str) -> dict:
         """Returns the state of an import. Raises ValueError if the import is unknown or no longer stored.
 
-        "state" is running, asked, done or failed. "done" and "total" are numbers of files. An import that has ended or
-        waits also has "report", "error" or "question".
+        "state" is "running", "asked", "done" or "failed". "done" and "total" are numbers of files. A finished import
+        also has a "report", a failed one an "error", and one that waits for an answer a "question".
         """
         if token not in self._tasks:
             raise ValueError("this import is unknown or too old; check whether its study is in the list")

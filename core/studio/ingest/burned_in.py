@@ -1,6 +1,6 @@
-"""Finds text, such as names and dates, that is burned into pictures and that de-identification cannot change.
+"""Detects text, such as names and dates, that is burned into images and that de-identification cannot remove.
 
-Images are checked at import. The check is not certain, so a person must look before pictures are shared.
+Images are checked at import. The check can miss text, so a person must look at the images before they are shared.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from core.studio.db.store import Store
 
 
 def likely(image: np.ndarray) -> bool:
-    """Returns whether an RGB image, uint8 `(H, W, 3)`, likely shows text. Two scales cover small and large captions."""
+    """Returns whether an RGB image, uint8 `(H, W, 3)`, probably contains text, which is searched for at two scales."""
     from core.engine.roi import WORKING_SIDE, find_text
 
     short = min(image.shape[:2])
@@ -27,7 +27,7 @@ def likely(image: np.ndarray) -> bool:
 
 
 def among(store: Store, study: str, ids: Iterable[int] | None = None) -> dict[str, list[int]]:
-    """Returns {"cases": ids of the cases with likely burned-in text} for the case ids `ids`, or for the whole study."""
+    """Returns {"cases": ids of the cases with probable burned-in text}. `ids` defaults to all cases of the study."""
     query = "SELECT id FROM cases WHERE study = ? AND burned_in = 1 ORDER BY id"
     likely_ids = [row["id"] for row in store.query(query, [study])]
     chosen_ids = set(likely_ids if ids is None else ids)
@@ -35,7 +35,7 @@ def among(store: Store, study: str, ids: Iterable[int] | None = None) -> dict[st
 
 
 def warning(checked: dict[str, list[int]]) -> str | None:
-    """Returns a warning about a result of `among`, or None if the result has no cases."""
+    """Returns a warning about the cases in a result of `among`, or None if there are no cases."""
     n = len(checked["cases"])
     noun = "case" if n == 1 else "cases"
     return f"{n} {noun} may carry burned-in text (a name, a date); check before you share pictures" if n else None

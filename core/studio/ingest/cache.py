@@ -1,7 +1,7 @@
 """Caches the resized images, regions of interest and lesion masks of a study as memory-mapped .npy files.
 
-There is one set of files per image size. If cases are added to a study, a new set links to the parts of the old set and
-adds one part. The new part absorbs preceding parts that have at most as many cases, so that a set has few parts.
+There is one set of files per image size. When cases are added to a study, a new set reuses the parts of the old set and
+adds a part for the new cases. Preceding parts that are not larger are merged into it, so that a set has few parts.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ COPIED = 64  # images copied at a time
 
 @dataclass
 class StudyArrays:
-    """Image arrays of the N cases of a study, resized to S x S pixels, in the order of the study's rows.
+    """Image arrays of the N cases of a study, resized to S x S pixels, in the order of the cases' column `row`.
 
     images: RGB images, uint8 `(N, S, S, 3)`, memory-mapped.
     roi: Regions of interest, uint8 `(N, S, S)`, 1 inside.
     masks: Lesion masks, uint8 `(N, S, S)`, 1 inside lesions.
     has_mask: Whether each case has a lesion mask, bool `(N,)`.
-    split, label: Split and label of each case, str `(N,)`.
+    split: Split of each case, str `(N,)`.
+    label: Label of each case, str `(N,)`.
     case_ids: Id of each case, int64 `(N,)`.
     """
 
@@ -59,7 +60,7 @@ class StudyArrays:
         return len(self.case_ids)
 
     def index(self, *splits: str, label: str | None = None) -> np.ndarray:
-        """Returns the indices of the cases in the given splits (default: all), optionally only with one label."""
+        """Returns the indices of the cases in `splits` (default: all) and, if `label` is given, with this label."""
         keep = np.isin(self.split, splits) if splits else np.ones(len(self), bool)
         return np.flatnonzero(keep & (self.label == label) if label else keep)
 
@@ -74,10 +75,10 @@ def load_arrays(
     on_progress: Progress | None = None,
     masks: dict[int, int] | None = None,
 ) -> StudyArrays:
-    """Loads the image arrays of a study at `size` x `size` pixels; builds them on first use.
+    """Loads the image arrays of a study at `size` x `size` pixels, and builds them on first use.
 
-    `masks` maps case ids to the ids of the lesion masks to load; by default, the reference masks are loaded. Raises
-    NotFound if the study has no images, and ValueError if an image cannot be read or the size is out of range.
+    `masks` maps case ids to the ids of the lesion masks to load, and defaults to the reference masks. Raises NotFound
+    if the study has no images, and ValueError if an image cannot be read or the size is out of range.
     """
     if not 16 <= size <= 4096:
         raise ValueError(f"size must be 16 to 4096 pixels, not {size}")
@@ -96,7 +97,7 @@ def load_arrays(
 
 
 def erasures(store: Store) -> int:
-    """Returns the number of erasures whose cases have been deleted."""
+    """Returns the number of erasures that have already deleted their cases."""
     return int(store.first("SELECT count(*) AS n FROM erasures WHERE step IS NOT 'rows'")["n"])
 
 
@@ -165,18 +166,18 @@ def _names(cases: list[dict], size: int, counts: Iterable[int]) -> dict[int, str
 
 
 def folders(home: Home) -> list[Path]:
-    """Returns the folders of all complete sets of prepared images, of every study and size."""
+    """Returns the folders of all complete sets of prepared images, for all studies and image sizes."""
     complete = sorted(meta.parent for meta in home.cache.glob("*/*/meta.json"))
     return [folder for folder in complete if (parts_of(folder)[0] / "images.npy").exists()]
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """Returns the folders of a set's parts in order, or only the folder of the set if the set is not divided."""
+    """Returns the folders of the parts of a cached set in order, or only the folder of the set if it has no parts."""
     return sorted(folder.glob("part-*")) or [folder]
 
 
 def is_sound(folder: Path, full: bool = False) -> bool:
-    """Returns whether a set of prepared images is complete and unchanged. `full` checks every block and the masks."""
+    """Returns whether a cached set is complete and undamaged. `full` checks all data and masks, not only a sample."""
     members = parts_of(folder)
     count = cases_in(folder)
     return count > 0 and count == sum(map(cases_in, members)) and all(_is_part_sound(p, full) for p in members)
@@ -227,7 +228,7 @@ def _part(number: int) -> str:
 
 
 def cases_in(folder: Path) -> int:
-    """Returns the number of cases in a part or a set, or 0 if its description (meta.json) cannot be read."""
+    """Returns the number of cases in a cached set or part according to its meta.json, or 0 if that is unreadable."""
     try:
         return int(json.loads((folder / "meta.json").read_text())["cases"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -241,8 +242,7 @@ def _is_part_sound(folder: Path, full: bool = False) -> bool:
 
 
 def _room(file: Path, shape: tuple[int, ...]) -> np.memmap:
-    """Creates a memory-mapped uint8 array and reserves its disk space. Raises OSError if the disk is full, because
-    writing to a mapped file without disk space would end the process."""
+    """Creates a memory-mapped uint8 array and reserves its disk space, so that a full disk raises OSError at once."""
     array = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
     if hasattr(os, "posix_fallocate"):
         with file.open("rb+") as content:
@@ -253,9 +253,9 @@ def _room(file: Path, shape: tuple[int, ...]) -> np.memmap:
 def write_part(
     folder: Path, cases: list[dict], size: int, copied: Sequence[Path] = (), on_case: Callable[[], None] | None = None
 ) -> None:
-    """Writes a part. The first cases are copied from the parts `copied`; the other cases are decoded and resized.
+    """Writes a part of a cached set: copies the first cases from the parts `copied`; decodes and resizes the others.
 
-    `on_case` is called after each decoded case. Raises ValueError if a file can no longer be read.
+    `on_case` is called after each decoded case. Raises ValueError if an image file can no longer be read.
     """
     folder.mkdir(parents=True, exist_ok=True)
     shape = (len(cases), size, size)
@@ -310,7 +310,7 @@ def _link(source: Path, target: Path) -> None:
 def masks_of(
     store: Store, folder: Path, size: int, cases: list[dict], truth: dict[int, int], build: bool = True
 ) -> np.ndarray:
-    """Returns the memory-mapped lesion masks of the n cases of a part, uint8 `(n, size, size)`.
+    """Returns the memory-mapped lesion masks of the n cases in a part of a cached set, uint8 `(n, size, size)`.
 
     `truth` maps case ids to mask ids. Raises FileNotFoundError if these masks are not built yet and `build` is False.
     """

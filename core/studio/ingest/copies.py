@@ -1,4 +1,4 @@
-"""Copies imported files into the home, and removes the copies again if the import fails."""
+"""Copies imported files into the home, and removes the copies if the import fails."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ ADDED = "added"  # subfolder of a study's folder for files that were added later
 
 
 class Copies:
-    """Files and folders that an import creates by copying (see `copying`)."""
+    """Files and folders that an import has created by copying (see `copying`)."""
 
     def __init__(self) -> None:
         self.new: list[Path] = []  # folders and files, in the order in which they were made
 
     def add(self, frames: list[Found], root: Path, target: Path) -> None:
-        """Copies the files of frames to `target`, with their folders below `root`; their entries refer to the copies.
+        """Copies the files of frames to `target`, keeping their folders below `root`, and updates the frames' paths.
 
-        Existing files, which an interrupted import has left, are replaced.
+        Files that an interrupted import left behind are replaced.
         """
         moved: dict[Path, Path] = {}
         for frame in frames:
@@ -43,10 +43,10 @@ class Copies:
 
 @contextlib.contextmanager
 def copying(store: Store, study: str, source: Path | None = None) -> Iterator[Copies]:
-    """Context manager that locks the folder of a study's copies, and removes new copies if the block fails.
+    """Context manager that locks the folder of a study's copies, and removes new copies if the block raises an error.
 
-    `source` is the folder from which a new study is imported, or None for an existing study. For a new study, files of
-    an interrupted import are removed first. Raises ValueError if the name of the new study is in use.
+    `source` is the folder from which a new study is imported, or None for an existing study. For a new study, files
+    left by an interrupted import are removed first. Raises ValueError if the name of the new study is in use.
     """
     folder = store.home.files / study
     with files.locked(folder):
@@ -65,7 +65,7 @@ def copying(store: Store, study: str, source: Path | None = None) -> Iterator[Co
 
 
 def sweep(store: Store) -> list[str]:
-    """Removes copies of added files that belong to no case, after an interrupted import; returns their names."""
+    """Removes copies of added files that belong to no case because an import was interrupted; returns their names."""
     gone = []
     for added in store.home.files.glob(f"*/{ADDED}"):
         with contextlib.suppress(files.Busy), files.locked(added.parent, wait=False):

@@ -1,6 +1,6 @@
 """Reads images of all supported formats (PNG, JPEG, TIFF, BMP, WebP, GIF, DICOM) and single frames of recordings.
 
-The header of a file is read first, so that no image of excessive size is ever decoded.
+The header of a file is read first, so that oversized images are never decoded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GREY16 = ("I;16", "I;16B", "I;16L", "I", "F")
 
 
 class Budget:
-    """Limit on a resource shared by threads. Requests above `small` wait in order of arrival for enough free budget."""
+    """Limits the amount of a resource that threads use at the same time. Requests above `small` wait for their turn."""
 
     def __init__(self, budget: int, small: int = 0):
         self.budget, self.small, self._free = budget, small, budget
@@ -38,7 +38,7 @@ class Budget:
 
     @contextlib.contextmanager
     def taken(self, amount: int) -> Iterator[None]:
-        """Context manager that reserves `amount`, or the whole budget if that is less, while the block runs."""
+        """Context manager that reserves `amount` (at most the whole budget) while the block runs."""
         if amount <= self.small:
             yield
             return
@@ -64,8 +64,8 @@ DECODING = Budget(160_000_000, small=4_000_000)  # pixels: one image of the maxi
 class Probe:
     """Properties of an image or recording, as stated in the header of the file.
 
-    Width and height include the rotation by EXIF data, unless the EXIF data of a PNG follow the pixels: Pillow would
-    have to decode the whole file to read them.
+    Width and height are those after rotation by EXIF data. EXIF data that follow the pixels of a PNG are ignored,
+    because Pillow would have to decode the whole file to read them.
     """
 
     width: int
@@ -79,7 +79,7 @@ class Probe:
 
 @refusing
 def probe(path: str | os.PathLike) -> Probe:
-    """Reads the header of an image file. Raises Unreadable, with the reason, if the file is not a readable image."""
+    """Reads the header of an image or recording. Raises Unreadable, with the reason, if the file cannot be read."""
     path = Path(path)
     _regular(path)
     if video.is_video(path):
@@ -100,9 +100,9 @@ def probe(path: str | os.PathLike) -> Probe:
 
 @refusing
 def read_image(path: str | os.PathLike, frame: int = 0, scale: tuple[float, float] | None = None) -> np.ndarray:
-    """Reads an image upright and at full resolution as RGB, uint8 `(H, W, 3)`. Higher bit depths become 8 bits.
+    """Reads an image in upright orientation and at full resolution as RGB, uint8 `(H, W, 3)`.
 
-    `scale` contains the stored values that become 0 and 255. By default, they are chosen for this image alone.
+    Above 8 bits, the two values in `scale` become 0 and 255. By default, the image itself determines these values.
     """
     return _read(
         path,
@@ -115,9 +115,9 @@ def read_image(path: str | os.PathLike, frame: int = 0, scale: tuple[float, floa
 
 @refusing
 def read_raw(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
-    """Reads stored values: uint8 `(H, W, 3)`, or, above 8 bits, `(H, W)` or `(H, W, 3)` of the stored type.
+    """Reads an image without scaling: uint8 `(H, W, 3)` or, above 8 bits, `(H, W)` or `(H, W, 3)` of the stored type.
 
-    A grey DICOM image is returned as float32 in the units of its modality (Hounsfield units for CT).
+    Grey DICOM images are returned as float32 in the units of their modality (Hounsfield units for CT).
     """
 
     def stored(grey: np.ndarray) -> np.ndarray:
@@ -241,7 +241,7 @@ CONTAINERS = (8, 10, 12, 14, 16)  # bit depths of scanners
 
 
 def container(values: np.ndarray) -> int:
-    """Returns the smallest bit depth in CONTAINERS that can represent all values, which are 16-bit integers."""
+    """Returns the smallest bit depth in CONTAINERS that can represent all of the 16-bit integers in `values`."""
     return next(bits for bits in CONTAINERS if int(values.max()) < 1 << bits)
 
 
@@ -255,10 +255,10 @@ def finite(values: np.ndarray) -> np.ndarray:
 
 
 def to_8bit(deep: np.ndarray, scale: tuple[float, float] | None = None) -> np.ndarray:
-    """Converts stored values to uint8. `scale` contains the values that become 0 and 255; values outside are clipped.
+    """Converts stored values to uint8. The two values in `scale` become 0 and 255; values outside are clipped.
 
-    Without `scale`, integers from 0 to 65535 are scaled by `container`, so that a 12-bit picture in a 16-bit file is
-    not black, and other values by their minimum and maximum. Raises Unreadable if no value is finite.
+    By default, integers from 0 to 65535 are scaled from the bit depth given by `container`, so that a 12-bit image in a
+    16-bit file is not dark; other values are scaled from their range. Raises Unreadable if no value is finite.
     """
     if scale is None and deep.dtype.kind in "ui" and deep.min() >= 0 and deep.max() < 65536:
         return (deep.astype(np.uint32) >> (container(deep) - 8)).astype(np.uint8)
@@ -278,7 +278,7 @@ TAILS = (0.1, 99.9)  # percentiles of the values of an image that limit its rang
 
 @dataclass(frozen=True)
 class Measured:
-    """Value range of an image. Images with the same `scanner`, which is a device or a file format, share a scale."""
+    """Value range of an image. Images with the same `scanner` (a device, or else a file format) share one scale."""
 
     scanner: str
     low: float
@@ -288,9 +288,9 @@ class Measured:
 def measure(path: Path, frame: int, head: Probe, header: Any = None) -> Measured | None:
     """Returns the range of the values of an image, or None if the image needs no scale.
 
-    `header` is the dataset of a DICOM file, or None. Images of up to 8 bits, and DICOM images with a window or colours,
-    need no scale. Integers from 0 to 65535 in files other than DICOM have the range of their `container`; other values
-    have the range between their percentiles TAILS.
+    `header` is the dataset of a DICOM file, or None for other formats. Images of up to 8 bits, colour DICOM images and
+    DICOM images with a window need no scale. In other formats, integers from 0 to 65535 get the full range of the bit
+    depth given by `container`. Other values get the range between their percentiles TAILS.
     """
     if head.bits <= 8 or (header is not None and dicom.has_window(header)):
         return None

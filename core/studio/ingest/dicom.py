@@ -1,7 +1,7 @@
-"""Reads DICOM headers, including the faulty ones that devices, archives and anonymisers write.
+"""Reads DICOM headers, including faulty headers written by devices, archives and anonymisation tools.
 
-An element that is empty or invalid counts as missing, and missing elements that a decoder needs are inferred from the
-rest of the file. `oddities` lists the faults. Objects other than images of a patient are refused by their kind.
+Empty and invalid elements count as missing. Missing elements that a decoder needs are inferred from the rest of the
+file, and `oddities` lists the faults. Objects that are not images of a patient are refused.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ def _starts_with_an_element(head: bytes, size: int) -> bool:
 
 
 def text(ds: Any, keyword: str) -> str:
-    """Returns an element as one line of text, with several values separated by backslashes, or "" if it is missing."""
+    """Returns an element as one line of text, or "" if it is missing. Several values are separated by backslashes."""
     value = _value(ds, keyword)
     values = value if isinstance(value, list) else [value]
     return "\\".join(" ".join(str("" if v is None else v).replace("\0", " ").split()) for v in values)
 
 
 def numbers(ds: Any, keyword: str, count: int | None = None) -> list[float]:
-    """Returns the numbers of an element, in which a decimal comma counts as a point.
+    """Returns the numeric values of an element. A decimal comma is read as a decimal point.
 
-    Returns [] if a value is not a finite number, or if the number of values differs from `count`.
+    Returns [] if a value is missing or not a finite number, or if the number of values differs from `count`.
     """
     value = _value(ds, keyword)
     values = []
@@ -82,7 +82,7 @@ def numbers(ds: Any, keyword: str, count: int | None = None) -> list[float]:
 
 
 def integer_of(ds: Any, keyword: str) -> int | None:
-    """Returns the first number of an element as an integer, or None if the number is missing or not an integer."""
+    """Returns the first numeric value of an element as an integer, or None if it is missing or not an integer."""
     values = numbers(ds, keyword)
     return int(values[0]) if values and values[0].is_integer() and abs(values[0]) < 2**53 else None
 
@@ -98,7 +98,7 @@ def _value(ds: Any, keyword: str) -> Any:
 
 
 def stored(ds: Any, keyword: str) -> Any:
-    """Returns an element's parsed value, its raw bytes if pydicom cannot parse them, or None if it is missing."""
+    """Returns the parsed value of an element, its raw bytes if pydicom cannot parse it, or None if it is missing."""
     try:
         return ds.get(keyword)
     except Exception:  # pydicom raises many kinds of errors if a value does not fit its type
@@ -108,7 +108,7 @@ def stored(ds: Any, keyword: str) -> Any:
 
 
 def items(ds: Any, keyword: str) -> list[Any]:
-    """Returns the items of a sequence, or [] if the element is missing or not a sequence."""
+    """Returns the items of a sequence element, or [] if the element is missing or not a sequence."""
     try:
         return [item for item in ds.get(keyword) or () if hasattr(item, "get")]
     except Exception:  # pydicom raises many kinds of errors
@@ -116,7 +116,7 @@ def items(ds: Any, keyword: str) -> list[Any]:
 
 
 class Form(NamedTuple):
-    """Pixel format of an image: `samples` values per pixel in `allocated` bits each, of which `stored` are used."""
+    """Pixel format of an image. A pixel has `samples` values of `allocated` bits, of which `stored` bits are used."""
 
     rows: int
     columns: int
@@ -130,7 +130,7 @@ class Form(NamedTuple):
 def open_image(path: Path, pixels: bool = False) -> tuple[Any, Form, list[str]]:
     """Opens a DICOM image; returns (dataset with repaired pixel elements, pixel format, faults of the header).
 
-    `pixels` says whether large pixel data are loaded. Raises Unreadable if the file is not a readable patient image.
+    Unless `pixels` is True, large elements stay on disk. Raises Unreadable if the file is not a readable patient image.
     """
     import pydicom
 
@@ -374,18 +374,18 @@ def header(path: Path) -> Any:
 
 
 def oddities(path: str, sha256: str | None) -> tuple[str, ...]:
-    """Returns the faults of a DICOM header, or () for any other file. `sha256` identifies the content of the file."""
+    """Returns the faults of a file's DICOM header, or () for other formats. `sha256` identifies the file's content."""
     return _header_facts(path, sha256)[0]
 
 
 def patient(ds: Any) -> str | None:
-    """Returns the PatientID with its issuer (PS3.3 C.7.1.1), or None if the header has no PatientID."""
+    """Returns the PatientID, preceded by its issuer if stated (PS3.3 C.7.1.1), or None if there is no PatientID."""
     number = text(ds, "PatientID")
     return f"{text(ds, 'IssuerOfPatientID')} {number}".strip() if number else None
 
 
 def device(ds: Any) -> str | None:
-    """Returns model, station, serial number and institution of a device (PS3.3 C.7.5.1), or None if all are missing."""
+    """Returns model, station, serial number and institution of the device as one text, or None if all are missing."""
     model = f"{text(ds, 'Manufacturer')} {text(ds, 'ManufacturerModelName')}".strip()
     words = (text(ds, name) for name in ("StationName", "DeviceSerialNumber", "InstitutionName"))
     return ", ".join(filter(None, (model, *words))) or None
@@ -397,7 +397,7 @@ def declares_text(ds: Any) -> bool:
 
 
 def spacing(ds: Any, keyword: str = "PixelSpacing") -> tuple[float, float] | None:
-    """Returns (row spacing, column spacing) in millimetres, or None unless both are above 0."""
+    """Returns (row spacing, column spacing) in millimetres, or None if they are missing or not both positive."""
     distances = numbers(ds, keyword, 2)
     return (distances[0], distances[1]) if distances and min(distances) > 0 else None
 
@@ -411,7 +411,7 @@ def window(ds: Any) -> tuple[float, float] | None:
 def lookup(ds: Any, keyword: str, voi: bool) -> tuple[int, np.ndarray, int] | None:
     """Returns (first input value, entries, bits per entry) of a sequence's first valid lookup table, or None.
 
-    `voi` says whether the sequence is a VOI LUT, whose input a rescale intercept may make negative.
+    `voi` says whether the table is a VOI LUT, whose input values may be negative because of the rescale intercept.
     """
     for item in items(ds, keyword):
         descriptor = numbers(item, "LUTDescriptor", 3)
@@ -430,7 +430,7 @@ def lookup(ds: Any, keyword: str, voi: bool) -> tuple[int, np.ndarray, int] | No
 
 
 def entries_of(ds: Any, data: Any, count: int) -> np.ndarray:
-    """Returns up to `count` entries of a lookup table. `data` are numbers, or bytes of 8-bit or 16-bit entries."""
+    """Returns up to `count` entries of a lookup table. `data` has numbers, or the bytes of 8-bit or 16-bit entries."""
     if isinstance(data, (bytes, bytearray)):
         kind = np.uint8 if len(data) < 2 * count else np.dtype("<u2" if ds.original_encoding[1] is not False else ">u2")
         data = np.frombuffer(bytes(data)[: len(data) // np.dtype(kind).itemsize * np.dtype(kind).itemsize], kind)
@@ -448,8 +448,7 @@ KEPT = 1024  # files whose faults and spacing are cached
 
 
 class Spacing(TypedDict):
-    """Pixel spacing in millimetres along x and y. `at` is "patient", or "detector" if the spacing was measured on the
-    detector of a projection, which magnifies the patient."""
+    """Pixel spacing along x and y in millimetres. `at` is "patient", or "detector" if it was measured on a detector."""
 
     x: float
     y: float
@@ -475,7 +474,7 @@ def _header_facts(path: str, sha256: str | None) -> tuple[tuple[str, ...], Spaci
 
 
 def spacing_of_header(ds: Any) -> Spacing | None:
-    """Returns the pixel spacing by PixelSpacing (PS3.3 10.7.1.1), or else by ImagerPixelSpacing, or None."""
+    """Returns the spacing from PixelSpacing (PS3.3 10.7.1.1), else ImagerPixelSpacing, or None if both are missing."""
     groups = items(ds, "SharedFunctionalGroupsSequence")[:1]
     measures = next((item for group in groups for item in items(group, "PixelMeasuresSequence")), None)
     for source, name, at in (

@@ -157,9 +157,9 @@ def _voi(ds: Any) -> Callable[[np.ndarray], np.ndarray] | None:
 
 
 def read_values(path: Path, frame: int = 0) -> np.ndarray:
-    """Reads a frame as float32 `(H, W)` in the units of the modality, or as colours, uint8 or uint16 `(H, W, 3)`.
+    """Reads a grey frame as float32 `(H, W)` in the modality's units, or a colour frame as uint8 or uint16 `(H, W, 3)`.
 
-    Padding pixels get the minimum of the other pixels, so that they do not affect a scale.
+    Padding pixels are set to the minimum of the other pixels, so that they do not affect the scale.
     """
     values, ds, form = _frame(path, frame)
     if form.photometric not in GREY:

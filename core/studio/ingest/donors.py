@@ -1,4 +1,4 @@
-"""Loads normal images of another study, from which MedMix cuts synthetic lesions if its donor is `foreign`."""
+"""Loads normal images of another study, from which MedMix cuts lesion patches if its donor is `foreign`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 64  # maximum number of images, evenly spaced over the normals of the stu
 
 
 def check_pool(store: Store, config: MedMixConfig) -> None:
-    """Raises ValueError if the study from which MedMix cuts lesions is unknown or has no normal training images."""
+    """Raises ValueError if the study from which MedMix cuts patches is unknown or has no normal training images."""
     study = config.pooled
     if study and store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         raise ValueError(f"donor_study: unknown study {study!r}; choose another one to cut from, or none")
@@ -35,7 +35,7 @@ def pool_of(
 def pool_at(
     store: Store, config: MedMixConfig, size: int, on_progress: Progress | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns (M <= MOST normal images `(M, size, size, 3)` to cut from, regions of interest `(M, size, size)`)."""
+    """Returns (up to MOST normal images `(M, size, size, 3)` to cut from, regions of interest `(M, size, size)`)."""
     check_pool(store, config)
     arrays = load_arrays(store, config.pooled, size, on_progress)
     train = arrays.index("train", label="normal")
@@ -44,7 +44,7 @@ def pool_at(
 
 
 def donor_studies(store: Store) -> list[dict]:
-    """Returns the studies with normal training images as [{"id", "name"}]."""
+    """Returns the studies with normal training images, except those in the bin, as [{"id", "name"}]."""
     return store.query(
         "SELECT id, name FROM studies WHERE binned IS NULL "
         "AND EXISTS (SELECT 1 FROM cases WHERE study = studies.id AND split = 'train' "

@@ -1,4 +1,4 @@
-"""Stores keyed digests of the images that were erased from this home, so that no import silently adds them again."""
+"""Stores keyed digests of images that were erased from this home, so that no import adds them again without asking."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def uid_of(path: Path) -> str | None:
 
 
 def digests(store: Store, names: Iterable[str | None]) -> list[str]:
-    """Returns the keyed digests of SHA-256 hashes and SOP instance UIDs. Empty names are skipped."""
+    """Returns the keyed digests of SHA-256 hashes and SOP instance UIDs. Missing and empty names are skipped."""
     key = audit.key(store, KEY)
     return [hmac.new(key, name.encode(), hashlib.sha256).hexdigest() for name in names if name]
 
@@ -43,9 +43,9 @@ def known(store: Store, *names: str | None) -> bool:
 
 
 def reject_erased(store: Store, images: list[Found], rejected: list[Row], again: bool | None) -> list[Found]:
-    """Returns the images that may be imported, and adds the files of the other images to `rejected`.
+    """Returns the images that may be imported, and adds the files of erased images to `rejected`.
 
-    `again` says whether erased images may be imported; if `again` is None, erased images raise Question.
+    If `again` is True, erased images are imported again; if False, they are rejected; if None, Question is raised.
     """
     gone = {f.entry.path for f in images if not again and known(store, f.row["sha256"], f.uid)}
     if gone and again is None:
@@ -55,9 +55,9 @@ def reject_erased(store: Store, images: list[Found], rejected: list[Row], again:
 
 
 def forget_erased(store: Store, names: Iterable[str | None], again: bool | None = False) -> None:
-    """Deletes the digests of images that the caller's transaction imports, by SHA-256 hash or SOP instance UID.
+    """Deletes the digests of `names` (SHA-256 hashes or SOP instance UIDs) in the transaction that imports the images.
 
-    Raises Erased if one of the images was erased, possibly after it was read, and `again` is not True.
+    Raises Erased if `again` is not True and one of the images was erased, possibly after the import had read it.
     """
     names = list(names)
     if known(store, *names):

@@ -1,4 +1,4 @@
-"""Guesses the kind of images in a study from simple statistics, and stores the kind that a user confirms."""
+"""Guesses from simple statistics which kind of images a study contains, and stores the kind that a user confirms."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FUNDUS_BLUE = 0.26  # maximum fraction of red: the retina is orange, the mucosa
 
 
 def kind_of_image(image: np.ndarray) -> str:
-    """Returns the likely kind (key of KINDS) of an image, uint8 `(H, W, 3)`, by saturation, hue and dark border."""
+    """Guesses the kind (key of KINDS) of an RGB image, uint8 `(H, W, 3)`, from saturation, hue and dark border."""
     small = shrink(image, SIDE, SIDE).astype(np.float32)
     brightest, least = small.max(2), small.min(2)
     lit = brightest > _LIT
@@ -60,7 +60,7 @@ def kind_of_image(image: np.ndarray) -> str:
 
 
 def guess(store: Store, study: str) -> str | None:
-    """Returns the most frequent kind in a sample of a study's images, or None if no image can be read."""
+    """Returns the most frequent kind in a sample of a study's images, or None if none of them can be read."""
     count = store.first("SELECT count(*) AS n FROM cases WHERE study = ?", [study])["n"]
     sample = range(0, count, max(1, count // SAMPLE))[:SAMPLE]  # rows of a study are numbered from 0
     cases = store.query(
@@ -76,12 +76,12 @@ def guess(store: Store, study: str) -> str | None:
 
 
 def kept(store: Store, study: str) -> str | None:
-    """Returns the kind of images that a user has confirmed for a study, or None if no kind is confirmed."""
+    """Returns the kind of images that a user has confirmed for a study, or None if no kind is confirmed yet."""
     return store.setting(f"kind:{study}")
 
 
 def lesions(store: Store, study: str) -> tuple[str, str]:
-    """Returns the names of the MedMix preset and the lesion head preset that fit the confirmed kind of a study."""
+    """Returns the names of the MedMix and lesion head presets for a study's confirmed kind of images (default: ANY)."""
     return LESIONS.get(kept(store, study) or "", ANY)
 
 

@@ -1,4 +1,4 @@
-"""Reads and stores lesion masks as 1-bit PNG at the resolution of the image. Versions are never overwritten."""
+"""Reads lesion masks, and stores them as 1-bit PNGs at the size of the image. Stored versions are never overwritten."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOFT = 0.15  # minimum fraction of neighbouring pixels that differ in a mask wit
 
 
 def encode_mask(mask: np.ndarray) -> bytes:
-    """Encodes a mask `(H, W)`, in which lesion pixels are above 0, as a 1-bit PNG."""
+    """Encodes a mask `(H, W)`, whose lesion pixels are above 0, as a 1-bit PNG."""
     out = io.BytesIO()
     Image.fromarray((np.asarray(mask) > 0).astype(np.uint8) * 255).convert("1", dither=Image.Dither.NONE).save(
         out, "PNG", optimize=True
@@ -34,7 +34,7 @@ def decode_mask(png: bytes) -> np.ndarray:
 
 
 def read_mask(path: str | os.PathLike, size: tuple[int, int] | None = None) -> np.ndarray:
-    """Reads a mask file and converts the values with `lesion` to uint8 `(H, W)`, 1 inside lesions.
+    """Reads a mask file and converts it with `lesion` to uint8 `(H, W)`, 1 inside lesions.
 
     `size` is the width and height of the image. Raises Unreadable if the mask is unreadable or has another size.
     """
@@ -64,9 +64,10 @@ def _stored(path: str | os.PathLike) -> np.ndarray:
 def lesion(values: np.ndarray) -> np.ndarray:
     """Converts any mask values, `(H, W)` or `(H, W, channels)`, to uint8 `(H, W)`, 1 inside lesions and 0 elsewhere.
 
-    The background is 0 if at least 25 % of the border pixels are 0, else the most frequent value on the border. Masks
-    may thus contain class numbers, instance numbers, colours or transparency. Differences up to the noise on the border
-    are background. If JPEG or resizing left graded values, lesion pixels exceed half the maximum of their component.
+    The background is 0 if at least 25 % of the border pixels are 0, and otherwise the most frequent border value. Other
+    values are lesions, whether they are class numbers, instance numbers, colours or transparency. Differences within
+    the noise on the border are ignored. If JPEG compression or resizing has blurred the edges, only pixels above half
+    the maximum of their connected component are lesions.
     """
     distance = _from_background(values.reshape(*values.shape[:2], -1))
     top, noise = distance.max(initial=0), _speckle(distance)
@@ -101,10 +102,7 @@ def _from_background(values: np.ndarray) -> np.ndarray:
 
 
 def _is_soft(distance: np.ndarray, marked: np.ndarray) -> bool:
-    """Returns whether a mask has more than FEW values and a fraction above SOFT of its neighbouring pixels differ.
-
-    Pairs of pixels with the most frequent value, which is the inside of lesions, are not counted.
-    """
+    """Returns whether a mask has over FEW values and, outside uniform lesions, over SOFT of adjacent pixels differ."""
     kinds, counts = np.unique(distance[marked], return_counts=True)
     if len(kinds) <= FEW:
         return False
@@ -128,7 +126,7 @@ def add_mask(
     note: str = "",
     created: str | None = None,
 ) -> int:
-    """Stores a mask (array or PNG) as the next version for a case; returns the version. `created` is now by default."""
+    """Stores a mask (array or PNG) as a case's next version; returns the version. `created` defaults to now."""
     png = mask if isinstance(mask, bytes) else encode_mask(mask)
     with store.write() as db:
         query = "SELECT coalesce(max(version), 0) + 1 FROM lesion_masks WHERE case_id = ?"
@@ -160,7 +158,7 @@ _REFERENCES = """SELECT m.case_id, m.id FROM lesion_masks m LEFT JOIN reference_
 
 
 def reference_masks(store: Store, study: str) -> dict[int, int]:
-    """Returns {case id: id of the reference mask} for all cases of the study with a reference mask."""
+    """Returns {case id: id of the reference mask} for each case of the study that has a reference mask."""
     query = f"{_REFERENCES} AND m.case_id IN (SELECT id FROM cases WHERE study = ?) ORDER BY m.version"
     return {row["case_id"]: row["id"] for row in store.query(query, [study])}
 

@@ -1,7 +1,7 @@
 """Finds the images to which masks, tables or annotations refer, by path or by file name alone.
 
-Names need not match exactly: the encoding of accents, the case and the suffix may differ, and the name of a mask may
-have a common ending (`_mask`, `_seg_1`). If several images match equally well, all are returned.
+Names need not match exactly: the encoding of accents, letter case and the suffix may differ, and the name of a mask may
+have a common ending (`_mask`, `_seg_1`). If several images match equally well, all of them are returned.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OF_IMAGE = re.compile(r"(.+?)[ _.-]+(?:image|img|original|orig)", re.I | re.S)
 
 
 def folded(text: str) -> str:
-    """Returns a name for comparison, with composed accents, lower case and `/` between folders."""
+    """Normalises a name for comparison: composes accents, converts to lower case, and separates folders by `/`."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text.replace("\\", "/")).casefold())
 
 
@@ -35,13 +35,13 @@ def stem(name: str) -> str:
 
 
 def without_ending(name: str) -> str | None:
-    """Returns the stem of the image of a mask, such as `a` for `a_seg_1`, or None if the stem is not that of a mask."""
+    """Returns the stem of the image to which a mask belongs (`a` for `a_seg_1`), or None if `name` is no mask name."""
     match = _ENDING.fullmatch(name) or _BEGINNING.fullmatch(name)
     return match[1] if match else None
 
 
 class PathIndex(Generic[T]):
-    """Index of items by the paths of their files. An item may be registered under several paths."""
+    """Finds items by the paths of their files. An item may be registered under several paths."""
 
     def __init__(self, named: Iterable[tuple[str, T]]) -> None:
         self._by_name: dict[tuple[bool, str], dict[tuple[tuple[str, ...], T], None]] = {}  # whether folded, name
@@ -53,10 +53,10 @@ class PathIndex(Generic[T]):
                     self._by_name.setdefault(form, {})[tuple(map(folded, folders)), thing] = None
 
     def find(self, path: str, nested: bool = False) -> list[T]:
-        """Returns the items to which a path refers: none if the path is unknown, several if the path is ambiguous.
+        """Returns the items to which a path refers: none if the path is unknown, several if it is ambiguous.
 
-        `nested` says whether a folder may have the name of the image whose masks it contains, so that
-        `KIND/001/000.png` refers to `KIND/001.png`.
+        If `nested` is True, the folder that contains a mask may have the name of the image, so that `KIND/001/000.png`
+        refers to `KIND/001.png`.
         """
         *folders, name = _parts(path)
         above = tuple(map(folded, folders))

@@ -20,7 +20,7 @@ class Replaced(Unreadable):
 
 
 def check(path: str | os.PathLike[str], sha256: str | None) -> None:
-    """Raises Replaced if a file exists and its SHA-256 differs from `sha256`, unless `sha256` is None."""
+    """Raises Replaced if a file exists and its SHA-256 is not `sha256`. If `sha256` is None, nothing is checked."""
     try:
         status = os.stat(path)
         digest = _digest(os.fspath(path), status.st_mtime_ns, status.st_size, status.st_ino) if sha256 else None
@@ -31,7 +31,7 @@ def check(path: str | os.PathLike[str], sha256: str | None) -> None:
 
 
 class Source(NamedTuple):
-    """File and frame of a case's image. It is also a cache key for results that are computed from the image."""
+    """File and frame of a case's image. It can serve as a cache key for results that are computed from the image."""
 
     path: str
     frame: int
@@ -40,7 +40,7 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, case: Row) -> Source:
-        """Returns the source of a case by its row (path, frame, sha256, scale)."""
+        """Returns the source of a case from the columns path, frame, sha256 and scale of its row."""
         return cls(case["path"], case["frame"], case["sha256"], case["scale"])
 
     def image(self) -> np.ndarray:
@@ -55,13 +55,13 @@ def image_of(case: Row) -> np.ndarray:
 
 
 def shown(case: Row) -> np.ndarray:
-    """Reads a case's image, uint8 `(H, W, 3)`, on the scale of its scanner, as `decode.read_image` does."""
+    """Reads a case's image, uint8 `(H, W, 3)`, with its scanner's scale, without checking if the file has changed."""
     scale = json.loads(case["scale"]) if case["scale"] else None  # None for images of 8 bits
     return read_image(case["path"], case["frame"], scale and (float(scale[0]), float(scale[1])))
 
 
 def raw_of(case: Row) -> np.ndarray[Any, Any]:
-    """Reads a case's stored values as `decode.read_raw` does. Raises Replaced or Unreadable as `image_of` does."""
+    """Reads a case's unscaled values as `decode.read_raw` does. Raises Replaced or Unreadable as `image_of` does."""
     check(case["path"], case["sha256"])
     return read_raw(case["path"], case["frame"])
 

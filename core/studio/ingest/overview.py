@@ -1,4 +1,4 @@
-"""Summarises a study for display: counts by split and label, sample cases, images and outlines."""
+"""Summarises a study for display: numbers of cases by split and label, sample cases, images and outlines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LABELS = ("normal", "abnormal", "unknown")
 def overview(store: Store, study: str) -> dict:
     """Returns the row of a study ("study"), the report of its import ("report") and properties of its images.
 
-    "table" has the number of cases by split and label, "masks" the number of cases with a reference mask by split,
+    "table" is the number of cases by split and label, "masks" the number of cases with a reference mask by split,
     "sizes" the four most frequent image sizes with their counts, and "size_count" the number of different sizes.
     """
     row = show_study(store, study)
@@ -60,7 +60,7 @@ def overview(store: Store, study: str) -> dict:
 
 
 def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "all") -> list[dict]:
-    """Draws up to `count` cases at random, equally from all splits and labels, or only from `split` ("test normal")."""
+    """Draws up to `count` random cases, evenly over all splits and labels, or only from one such as "test normal"."""
     rows = store.query(
         "SELECT split || ' ' || label AS part, json_group_array(id) AS ids FROM cases WHERE study = ? GROUP BY 1",
         [study],
@@ -80,17 +80,17 @@ def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "al
 
 
 def tile(store: Store, case_id: int, side: int) -> np.ndarray:
-    """Returns a case's image, uint8 `(H, W, 3)`, with at most `side` pixels per side. Raises NotFound."""
+    """Returns the image of a case, uint8 `(H, W, 3)`, shrunk to at most `side` pixels per side, or raises NotFound."""
     return fit(shown(_file(store, case_id)), side)
 
 
 def preview(path: str | os.PathLike, side: int) -> np.ndarray:
-    """Returns the first frame of a file that is not imported yet, with at most `side` pixels per side."""
+    """Returns the first frame of a file that is not imported yet, resized to at most `side` pixels per side."""
     return fit(read_image(path), side)
 
 
 def outlines(store: Store, case_id: int) -> dict:
-    """Returns the `polygons` of a case's region of interest ("roi") and of its reference mask ("lesion")."""
+    """Returns {"roi": polygons of the region of interest, "lesion": polygons of the reference mask} for a case."""
     from core.engine.roi import find_roi
 
     roi = find_roi(fit(shown(_file(store, case_id)), ROI_SIDE))
@@ -102,7 +102,7 @@ def outlines(store: Store, case_id: int) -> dict:
 def polygons(mask: np.ndarray, tolerance: float = 0.003) -> list[list[list[float]]]:
     """Returns the outlines of the components and holes of a mask as polygons [[x, y], ...].
 
-    x and y are fractions of the width and height, and `tolerance` is a fraction of the longer side.
+    x and y are fractions of the width and height. `tolerance` is the maximum error as a fraction of the longer side.
     """
     height, width = mask.shape
     contours, _ = cv2.findContours((mask > 0).astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)

@@ -1,7 +1,7 @@
 """Finds the patient of each image, so that images of one patient are held out, split and drawn together.
 
-The patient (or examination, if only that is known) is read from `patients.csv` (columns name and patient), by a pattern
-from the file name, from the layout's table, or from PatientID in DICOM. Only a keyed hash of the patient is stored.
+The patient (or the examination, if only that is known) is taken from `patients.csv` (columns name and patient), or else
+from the file name, the table of the layout, or the PatientID in DICOM. Only a keyed hash of the patient is stored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Patients:
     """Callable that returns the pseudonym of a file's patient.
 
     folder: Folder that may contain `patients.csv`, or None.
-    pattern: Regular expression for file names, of which the first group, or else the whole match, is the patient.
+    pattern: Regular expression for file names. The patient is its first group, or the whole match if it has no groups.
 
     Raises ValueError if the pattern is invalid or `patients.csv` lacks a required column.
     """
@@ -48,7 +48,7 @@ class Patients:
         self._key = audit.key(store, "patients")
 
     def __call__(self, path: Path, declared: str | None) -> str | None:
-        """Returns the pseudonym or None. The `declared` patient is used if `patients.csv` and the pattern find none."""
+        """Returns the pseudonym or None. The `declared` patient is used if `patients.csv` and the pattern give none."""
         text = self._listed(path) or self._found(path.name) or declared
         text = (text or "").strip()
         return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16] if text else None
@@ -61,10 +61,10 @@ class Patients:
 
 
 def listed(folder: Path) -> Callable[[Path], str | None]:
-    """Returns a function that looks up a file's patient in the folder's `patients.csv`.
+    """Returns a function that looks up the patient of a file in the `patients.csv` of a folder.
 
-    That function returns None if the table is missing, or if it lists no patient or several patients for the file.
-    Names in the table may include parent folders. Raises ValueError if the table lacks a required column.
+    The function returns None if the table is missing, or if it lists no patient or several patients for the file. Names
+    in the table may include parent folders. Raises ValueError if the table lacks a required column.
     """
     file = (folder if folder.is_dir() else folder.parent) / TABLE
     rows = PathIndex[tuple[str, str]](())
@@ -89,7 +89,7 @@ def listed(folder: Path) -> Callable[[Path], str | None]:
 def straddling(cases: Sequence[dict]) -> list[dict]:
     """Returns the patients with images in both training and test, as [{"train": names, "test": names}].
 
-    At most three names of cases are listed for each. Held-out normals count as training images.
+    Each list contains the names of at most three cases. Held-out normals count as training images.
     """
     sides: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"train": [], "test": []})
     for case in cases:
@@ -101,8 +101,8 @@ def straddling(cases: Sequence[dict]) -> list[dict]:
 def patients_of(store: Store, study: str, case_ids: np.ndarray) -> np.ndarray | None:
     """Returns a number for the patient of each case, int `(N,)`, or None if no case has a known patient.
 
-    Each case without a known patient gets a number of its own. Numbers follow the order of the cases, because hashes
-    differ between homes, and a seed must draw the same patients in every home.
+    Each case without a known patient is treated as a different patient. Patients are numbered in the order of the
+    cases, because hashes differ between homes, but a seed must draw the same patients in every home.
     """
     patient_of_case = {
         row["id"]: row["patient"]

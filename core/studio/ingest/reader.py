@@ -1,7 +1,7 @@
 """Reads image files for an import, without writing to the database.
 
 A file with several frames (DICOM, TIFF, GIF or a recording) is read as one `Found` per frame. If a DICOM file is one
-slice of a volume, `Found.row` includes the position of the slice. Skipped files are listed with the reason.
+slice of a volume, `Found.row` includes the position of the slice. Skipped files are reported with the reason.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def read_all(
 ) -> tuple[list[Found], list[dict]]:
     """Reads the frames of all files; returns (frames, skipped files and masks as [{"path", "reason"}]).
 
-    `sampling` selects the frames of recordings. The slices of a volume are returned in the order of their positions.
+    `sampling` selects the frames of recordings. The slices of each volume are returned in the order of their positions.
     """
     files: list[Found] = []
     rejected, paths, total = _Skipped(), set[Path](), len(entries)
@@ -200,7 +200,7 @@ def _check_shape(image: np.ndarray, head: Probe) -> None:
 
 
 def odd_headers(files: Iterable[Found]) -> list[dict]:
-    """Returns the faults of the headers of imported files, as [{"path", "reason"}] with one entry per file."""
+    """Returns the faults in the headers of imported files as [{"path", "reason"}], with one entry per file."""
     named = _Skipped()
     for path, odd in {f.entry.path: f.odd for f in files if f.odd}.items():
         named.add(path, "; ".join(odd))
@@ -208,9 +208,9 @@ def odd_headers(files: Iterable[Found]) -> list[dict]:
 
 
 def assign_scales(frames: Collection[Found], existing: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    """Sets the `scale` in each frame's row to the scale of its scanner, and returns the scales of all scanners.
+    """Sets the `scale` in each frame's row to the scale of its scanner; returns {scanner: scale} for all scanners.
 
-    A scale is [stored value that becomes 0, stored value that becomes 255]. The scales in `existing` do not change; the
+    A scale is [stored value that becomes 0, stored value that becomes 255]. The scales in `existing` do not change. The
     scale of a new scanner covers the value ranges of all its frames.
     """
     scales: dict[str, list[float]] = {}
@@ -250,7 +250,7 @@ def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, 
 
 
 def printable(path: str | os.PathLike) -> str:
-    """Returns a path as one printable line, with spaces for control characters and '?' for invalid bytes."""
+    """Returns a path as one printable line; spaces replace control characters, and '?' replaces invalid bytes."""
     text = os.fspath(path).encode("utf-8", "replace").decode()
     return "".join(" " if c in TURNING or unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text)
 
@@ -266,7 +266,7 @@ def thumbnail(image: np.ndarray) -> np.ndarray:
 def perceptual_hash(thumb: np.ndarray) -> str:
     """Returns the perceptual hash of a thumbnail, uint8 `(64, 64)`, as 16 hex digits.
 
-    Each bit tells whether one of the 64 DCT coefficients of lowest frequency exceeds the median of the last 63.
+    Each bit tells whether one of the 64 lowest DCT coefficients exceeds their median, computed without the first one.
     """
     small = cv2.resize(thumb, (32, 32), interpolation=cv2.INTER_AREA)
     low = cv2.dct(small.astype(np.float32))[:8, :8].ravel()
@@ -277,8 +277,8 @@ def perceptual_hash(thumb: np.ndarray) -> str:
 def duplicates(cases: list[dict], files: list[Found]) -> list[dict]:
     """Finds pairs of a training (or held-out) case and a test case that show the same picture.
 
-    Returns [{"kind": "exact" or "near", "train": name, "test": name, "correlation"}]. At least one case of a pair is
-    among the new `files`. The fine detail must correlate too, because any two chest X-rays have similar hashes.
+    Returns [{"kind": "exact" or "near", "train": name, "test": name, "correlation"}]. At least one case of a pair is in
+    `files`. Not only the hashes, but also the fine detail must agree, because all chest X-rays have similar hashes.
     """
     fresh = {(str(f.entry.path), f.frame): f.thumb for f in files}
     train = [c for c in cases if c["split"] != "test"]
@@ -306,7 +306,7 @@ def duplicates(cases: list[dict], files: list[Found]) -> list[dict]:
 def uniformity_warning(thumbs: list[np.ndarray]) -> str:
     """Returns a warning if at least a tenth of the normal images are identical or blank, else "".
 
-    `thumbs` holds the thumbnail of each normal image, uint8 `(64, 64)`.
+    `thumbs` contains the thumbnail of each normal image, uint8 `(64, 64)`.
     """
     counts = Counter(thumb.tobytes() for thumb in thumbs)
     same, blank = max(counts.values(), default=0), sum(int(thumb.max()) - int(thumb.min()) < 4 for thumb in thumbs)

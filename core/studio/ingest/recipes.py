@@ -1,7 +1,7 @@
-"""Writes CSV files with the path, split, label and mask of each image in a download of the paper's data sets.
+"""Writes a CSV file with the path, split, label and mask of each image in a download of one of the paper's data sets.
 
-`study import NAME FILE.csv` imports the file, which can be shared to use the same split elsewhere. If the paper does
-not state the test images, they are chosen by a hash of their names.
+`study import NAME FILE.csv` imports the file, which can be shared to reproduce the split elsewhere. If the paper does
+not list its test images, they are chosen by a hash of their names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Download:
-    """Data set of the paper that can be downloaded."""
+    """Data set of the paper, with its source and the expected contents of its download."""
 
     title: str
     source: str  # address from which the data set can be obtained
@@ -86,20 +86,20 @@ def images_in(folder: Path) -> list[Path]:
 
 
 def found(root: Path, *names: str) -> Path:
-    """Returns the first folder below `root` whose path ends with `names`, or `root` / `names` if no folder does."""
+    """Returns the first folder below `root` whose path ends with `names`, or `root` / `names` if there is none."""
     relative = Path(*names)
     parents = [root, *(match.parent for match in sorted(root.rglob(names[0])))]
     return next((p / relative for p in parents if (p / relative).is_dir()), root / relative)
 
 
 def split_by_hash(images: Iterable[Path], count: int) -> tuple[list[Path], list[Path]]:
-    """Splits images by a hash of their names into (`count` images, the other images), the same on every machine."""
+    """Splits images into (`count` images, the others) by a hash of their names, identically on every machine."""
     ranked = sorted(images, key=lambda p: hashlib.sha256(f"paper {p.name}".encode()).digest())
     return sorted(ranked[:count]), sorted(ranked[count:])
 
 
 def without_masks(images: Iterable[Path]) -> list[tuple[Path, Path | None]]:
-    """Returns each image with None as its mask, for images without masks."""
+    """Pairs each image with None, for images that have no masks."""
     return [(image, None) for image in images]
 
 

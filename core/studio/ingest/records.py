@@ -18,7 +18,7 @@ _UNNAMED = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{2
 
 
 def name_shown(case: Mapping) -> str:
-    """Returns a case's name for display, with "Case" and the case's id instead of a UUID, hash or DICOM UID."""
+    """Returns a case's name for display: "Case" and the case's id if the stored name is a UUID, hash or DICOM UID."""
     stem, sign, frame = case["name"].partition(" #")
     if not _UNNAMED.fullmatch(Path(stem).stem) and not _UNNAMED.fullmatch(stem):
         return case["name"]
@@ -31,7 +31,7 @@ def named(row: Mapping) -> dict[str, Any]:
 
 
 def pictured(store: Store, where: str, *values: Any) -> dict[str, Any] | None:
-    """Returns the case that matches the SQL condition `where` with `values`, or None if no case matches.
+    """Returns a case that matches the SQL condition `where` with parameters `values`, or None if no case matches.
 
     The keys are "id", "name", "width", "height", "bits" and "v", which is the start of the SHA-256 of the file.
     """
@@ -43,9 +43,9 @@ def pictured(store: Store, where: str, *values: Any) -> dict[str, Any] | None:
 
 
 def slug(name: str) -> str:
-    """Returns the id of a study by its name, such as 'my-colon-study' for 'My Colon study', ignoring case and spacing.
+    """Derives the id of a study from its name ('my-colon-study' from 'My Colon study'), ignoring case and spacing.
 
-    The id of a name that is long or has letters other than Latin ones ends with a hash of the name, such as
+    If the name is long or has characters that an id cannot contain, the id ends with a hash of the name, such as
     'study-3f0b1c9a', so that ids differ. Raises ValueError if the name has no letter or digit.
     """
     normalised = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
@@ -62,7 +62,7 @@ def slug(name: str) -> str:
 def list_studies(store: Store) -> list[dict]:
     """Returns the studies that are not in the bin, in the order of their creation.
 
-    Each study has the columns of its row, the numbers "cases" and "masks", and "counts" of cases by split and label.
+    Each row also has "cases" (their number), "masks" (number of cases with masks) and "counts" (by split and label).
     """
     rows = store.query("SELECT * FROM studies WHERE binned IS NULL ORDER BY created, id")
     return [_with_counts(store, row) for row in rows]
@@ -99,7 +99,7 @@ def _with_counts(store: Store, row: dict) -> dict:
 
 
 def holds_reviews(store: Store, study: str) -> None:
-    """Raises ValueError if a study has reviews, findings or lesion masks by readers."""
+    """Raises ValueError if a study has reviews, findings or lesion masks drawn by readers."""
     counts = []
     for name, table, which in (
         ("reviews", "reviews", ""), ("findings", "findings", ""), ("drawn masks", "lesion_masks", "AND r.reader != ''")
@@ -112,7 +112,7 @@ def holds_reviews(store: Store, study: str) -> None:
 
 
 def demand_free_name(store: Store, study: str) -> None:
-    """Raises ValueError if there is already a study with the id `study`, even in the bin."""
+    """Raises ValueError if a study with the id `study` already exists, even in the bin."""
     row = store.one("SELECT binned FROM studies WHERE id = ?", [study])
     if row is not None:
         advice = ", in the bin: restore it, or empty the bin" if row["binned"] else "; choose another name"
@@ -122,7 +122,7 @@ def demand_free_name(store: Store, study: str) -> None:
 def delete_study(store: Store, study: str) -> None:
     """Deletes a study with its runs, caches and copied files.
 
-    Raises NotFound if the study is unknown, and ValueError if readers have recorded anything in it.
+    Raises NotFound if the study is unknown, and ValueError if readers have reviewed or annotated it.
     """
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         study_row(store, study)
@@ -142,6 +142,6 @@ def newest_case(store: Store) -> int:
 
 
 def first_after(store: Store, study: str, last: int) -> int | None:
-    """Returns the id of the study's first case after the case id `last`, or None if there is no later case."""
+    """Returns the id of the study's first case with an id above `last`, or None if there is no such case."""
     row = store.one("SELECT min(id) AS id FROM cases WHERE study = ? AND id > ?", [study, last])
     return row["id"] if row else None

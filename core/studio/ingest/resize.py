@@ -9,7 +9,7 @@ ROI_SIDE = 512  # pixels per side at which regions of interest are found; burned
 
 
 def prepare(image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns (image resized to `(size, size, 3)`, region of interest `(size, size)`) of an image `(H, W, 3)`."""
+    """Resizes an image `(H, W, 3)`; returns (image `(size, size, 3)`, its region of interest `(size, size)`)."""
     from core.engine.roi import find_roi
 
     roi = find_roi(fit(image, ROI_SIDE))
@@ -17,26 +17,26 @@ def prepare(image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit(image: np.ndarray, side: int) -> np.ndarray:
-    """Shrinks an image so that its longer side is at most `side` pixels. A smaller image keeps its size."""
+    """Shrinks an image so that its longer side has at most `side` pixels. Smaller images are not resized."""
     scale = min(1.0, side / max(image.shape[:2]))
     return shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
 
 
 def shrink(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Resizes an image to `width` x `height`, by area averaging if it becomes smaller and bilinearly otherwise."""
+    """Resizes an image to `width` x `height`, with area averaging if it gets smaller, otherwise bilinearly."""
     smaller = width * height < image.shape[0] * image.shape[1]
     return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
 
 
 def fraction(mask: np.ndarray, size: int) -> np.ndarray:
-    """Returns the fraction of each resized pixel that a mask of 0 and 1 covers, float32 `(size, size)`."""
+    """Returns the fraction of each pixel that a binary mask covers after resizing, float32 `(size, size)`."""
     return shrink(mask.astype(np.float32), size, size)
 
 
 def mask_at(mask: np.ndarray, size: int) -> np.ndarray:
-    """Resizes a lesion mask to `(size, size)`, with 1 for pixels that lesions cover by at least half.
+    """Resizes a lesion mask to `(size, size)`. Pixels that are at least half covered by lesions become 1.
 
-    If lesions cover no pixel by half, the most covered pixels are 1.
+    If there are no such pixels, the pixels with the largest covered fraction become 1, to preserve small lesions.
     """
     covered = fraction(mask, size)
     small = covered >= 0.5

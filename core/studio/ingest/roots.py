@@ -1,4 +1,4 @@
-"""Manages the folders from which administrators may import if users sign in; other users cannot import from folders.
+"""Manages the folders from which administrators may import in multi-user mode. Other users cannot import from folders.
 
 Files to which a table or a link refers must also lie in one of these folders, with links resolved (see `Within`).
 """
@@ -43,7 +43,7 @@ class Within:
         return self._real[parent] / path.name
 
     def refused(self, path: Path) -> Path:
-        """Returns the path to name in a refusal: a link that leads out of an allowed folder, or else the path as given.
+        """Returns the path that an error may name: a link that leads out of an allowed folder, or else the given path.
 
         The path reveals nothing about files outside the folders, not even whether they exist.
         """
@@ -54,7 +54,7 @@ class Within:
 
 
 def allowed(store: Store, single_user: bool) -> Within:
-    """Returns the folders from which imports are allowed, which are all folders in single-user mode."""
+    """Returns the folders from which imports are allowed. In single-user mode, these are all folders."""
     return Within(None if single_user else named(store))
 
 
@@ -64,7 +64,7 @@ def named(store: Store) -> list[str]:
 
 
 def allow_folder(store: Store, folder: str | os.PathLike[str], by: str) -> str:
-    """Allows imports from a folder; returns its real path. Raises ValueError if it is missing or the root folder."""
+    """Allows imports from a folder; returns its real path. Raises ValueError if it is missing or is the root folder."""
     resolved = Path(folder).expanduser().resolve()
     if not resolved.is_dir():
         raise ValueError(f"the folder {resolved} does not exist")
@@ -87,7 +87,7 @@ def forget(store: Store, folder: str | os.PathLike[str], by: str) -> None:
 
 
 def demand(store: Store, path: str | os.PathLike[str], single_user: bool) -> None:
-    """Raises NotNamed if the path is outside the allowed folders, except in single-user mode."""
+    """Raises NotNamed if a path is outside the allowed folders. In single-user mode, all paths are allowed."""
     if single_user:
         return
     text = os.fspath(path).strip()

@@ -1,4 +1,4 @@
-"""Imports folders as studies and adds cases to existing studies; skipped files are reported with the reason."""
+"""Imports folders as studies, adds cases to existing studies, and reports why files were skipped."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class ImportReport:
     """Result of an import.
 
     rejected: Skipped files and masks, as [{"path", "reason"}].
-    duplicates: Training and test cases with the same picture, as [{"kind", "train", "test", "correlation"}].
-    burned_in: Names of the cases whose pictures likely contain burned-in text.
+    duplicates: Pairs of training and test cases with the same picture, as [{"kind", "train", "test", "correlation"}].
+    burned_in: Names of the cases whose pictures probably contain burned-in text.
     copies: Warning that many normal images are identical or blank, or "".
     patients: Number of known patients in the study.
     straddling: Patients with images in both training and test, as [{"train": names, "test": names}].
@@ -85,17 +85,17 @@ def import_study(
     """Imports a folder or a table as a study. The original files are not changed.
 
     copy: Whether the files are copied into the home of the studio; otherwise they are read in place.
-    size: Side length in pixels at which the image arrays are built at once, or None to build them on first use.
-    layout: Name of the layout of the folder, or None to detect the layout.
+    size: Side length in pixels for image arrays that are built immediately. By default, they are built on first use.
+    layout: Name of the layout of the folder. By default, the layout is detected.
     sampling: Selection of the frames of recordings that become cases; the study stores it for later additions.
     patients: Pattern that finds the patient in a file name (see `ingest.patients`); the study stores the pattern.
     within: Folders in which all files must lie (see `ingest.roots`).
-    by: Name of the user in the audit trail, or None to record no event.
-    again: Whether images that were erased are imported again, or None to raise Question if there are such images.
-    answers: Class ("normal", "abnormal" or "out") of each group that the folder does not classify.
+    by: Name of the user for the audit trail. By default, no event is recorded.
+    again: Whether erased images may be imported again. If it is None, Question is raised if there are such images.
+    answers: Class ("normal", "abnormal" or "out") of each group whose name is unclear; "out" means that it is skipped.
     on_plan: Function that is called with the layout and the groups before any image is read.
 
-    Raises ValueError if the name is in use or no file is readable, and Unclear if the normal images are unknown.
+    Raises ValueError if the name is in use or no file is readable, and Unclear if a group's class remains unclear.
     """
     folder = Path(folder).expanduser().absolute()
     study = slug(name)
@@ -146,7 +146,7 @@ def import_study(
 def plan(
     folder: str | os.PathLike, layout: str | None = None, answers: Mapping[str, str] | None = None
 ) -> tuple[str, list[Group]]:
-    """Returns (name of a folder's layout, groups of its images by class) without reading any image.
+    """Interprets a folder without reading any image; returns (name of the layout, groups of images by class).
 
     Raises Unclear as `import_study` does.
     """
@@ -167,9 +167,9 @@ def add_cases(
     by: str | None = None,
     again: bool | None = False,
 ) -> ImportReport:
-    """Adds files to an existing study, except files that the study already has, and reports near-duplicates.
+    """Adds files to an existing study, skips files that the study already contains, and reports duplicates.
 
-    By default, `sampling` selects the frames of recordings as the import of the study did. The other arguments have the
+    All files get `split` and `label`. `sampling` defaults to that of the study's import. The other arguments have the
     same meaning as in `import_study`.
     """
     row = show_study(store, study)
@@ -292,7 +292,7 @@ HOLDOUT_FROM = 60
 
 
 def hold_out(files: list[Found]) -> None:
-    """Moves a fraction HOLDOUT_FRACTION of the training normals to the split "holdout", unless that split has images.
+    """Moves a fraction HOLDOUT_FRACTION of the training normals to the split "holdout", if no image has this split yet.
 
     The choice depends only on file contents, so that it is the same on every machine. Images of one patient and slices
     of one volume stay together, unless there is only one patient or volume. Frames of one file always stay together.

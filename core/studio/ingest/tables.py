@@ -1,7 +1,7 @@
 """Reads tables of images, and detects their separators, encodings and columns.
 
 A column is recognised by its heading, regardless of case and punctuation (`Image Path`, `file_name`). The column of
-files is also recognised by the names in the column.
+image files is also recognised if its cells are names of files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BadTable(ValueError):
 
 @dataclass(frozen=True)
 class Table:
-    """Table file with the roles of its columns."""
+    """Table file with the roles of its columns (keys of COLUMNS)."""
 
     file: Path
     encoding: str
@@ -59,7 +59,7 @@ class Table:
 def open_table(file: Path, is_file: Callable[[str], bool]) -> Table:
     """Opens a table and detects its encoding, separator and columns.
 
-    `is_file` returns whether a text names a file of the study. Raises BadTable if the encoding or content is invalid.
+    `is_file(text)` returns whether a text names a file of the study. Raises BadTable if the table cannot be read.
     """
     for encoding in _encodings(file):
         read = [_read(file, encoding, separator, is_file) for separator in ",;\t|"]

@@ -33,7 +33,7 @@ def is_tiff(path: Path) -> bool:
 
 
 def probe(path: Path) -> tuple[int, int, int, int]:
-    """Returns (width as displayed, height as displayed, bits per sample, number of pictures)."""
+    """Returns (displayed width, displayed height, bits per sample, number of pictures) of a TIFF file."""
     with _file(path) as file:
         pages = _pictures(file)
         page = pages[0]
@@ -45,7 +45,7 @@ def probe(path: Path) -> tuple[int, int, int, int]:
 
 
 def read(path: Path, frame: int = 0) -> np.ndarray:
-    """Reads a picture upright as uint8 `(H, W, 3)` or, above 8 bits, as `(H, W)` or `(H, W, 3)`, with 0 as black."""
+    """Reads an upright picture with 0 as black, uint8 `(H, W, 3)` or, above 8 bits, `(H, W)` or `(H, W, 3)`."""
     with _file(path) as file:
         pages = _pictures(file)
         if not 0 <= frame < len(pages):
@@ -60,7 +60,7 @@ def read(path: Path, frame: int = 0) -> np.ndarray:
 
 
 def turned(image: np.ndarray, orientation: int) -> np.ndarray:
-    """Rotates or flips an image by the orientation tag (1 to 8) of EXIF or TIFF."""
+    """Rotates or flips an image according to the orientation tag (1 to 8) of EXIF or TIFF."""
     turns = {
         2: lambda a: a[:, ::-1],
         3: lambda a: a[::-1, ::-1],

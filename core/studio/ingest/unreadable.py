@@ -1,4 +1,4 @@
-"""Defines the error `Unreadable` for files that cannot be imported, and functions that raise the error."""
+"""Defines the error `Unreadable` for files that cannot be imported, and functions that raise this error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEGAPIXELS = 150  # a full endoscopy frame has 2, a fundus photograph 12, a mamm
 
 
 class Unreadable(ValueError):
-    """Raised if a file cannot be imported. The message is the reason in the report of the import."""
+    """Raised if a file cannot be imported. The import report shows the message as the reason."""
 
 
 def limit(width: int, height: int) -> None:
@@ -26,7 +26,7 @@ def limit(width: int, height: int) -> None:
 
 
 def refusing(read: Callable[P, T]) -> Callable[P, T]:
-    """Decorator for a function that reads a file. Errors of decoders become Unreadable; OSErrors are not changed."""
+    """Decorator for functions that read files. Errors of decoders become Unreadable; system errors remain OSErrors."""
 
     @functools.wraps(read)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""Receives files that are dropped on the page, in one folder per drop, and unpacks zip files."""
+"""Receives files that users drop on the page, stores each drop in its own folder, and unpacks zip files."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class BadDrop(ValueError):
 
 
 def new_drop(home: Home) -> str:
-    """Creates an empty folder for files that are dropped on the page, and returns the token of the folder."""
+    """Creates an empty folder for a drop (files dropped on the page together); returns the token of the drop."""
     token = secrets.token_hex(16)
     _folder(home, token).mkdir(parents=True)
     return token
 
 
 def drop_folder(home: Home, token: str) -> Path:
-    """Returns the folder of a drop's files. Raises BadDrop if the token is unknown."""
+    """Returns the folder with the files of a drop. Raises BadDrop if the token is unknown."""
     folder = _folder(home, token)
     if not folder.is_dir():
         raise BadDrop("these files are no longer here; drop them again")
@@ -45,7 +45,7 @@ def drop_folder(home: Home, token: str) -> Path:
 
 
 def path_of(home: Home, token: str, name: str) -> Path:
-    """Returns the path of a dropped file by its relative name. Raises BadDrop if the name is invalid."""
+    """Returns the path at which a dropped file is stored, given its relative name. Raises BadDrop if it is invalid."""
     names = [p for p in PurePosixPath(name.replace("\\", "/")).parts if p not in ("/", "")]
     unfit = any(len(p.encode()) > 255 or "\0" in p for p in names)
     if not names or ".." in names or len(names) > DEEPEST or unfit:
@@ -54,7 +54,7 @@ def path_of(home: Home, token: str, name: str) -> Path:
 
 
 def place(home: Home, token: str, name: str) -> Path:
-    """Creates the folders of a dropped file and returns the path of the file. Raises BadDrop if the name is invalid."""
+    """Creates the parent folders of a dropped file; returns the file's path. Raises BadDrop if the name is invalid."""
     target = path_of(home, token, name)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def _without_place(error: OSError, name: str) -> Exception:
 
 
 def shown(home: Home, token: str, value: Any) -> Any:
-    """Returns a report or a text with paths relative to the drop, so that no folders of the server are revealed."""
+    """Returns a report or text with paths relative to the drop, so that no folders of the server are revealed."""
     if isinstance(value, str):
         folder = str(_folder(home, token))
         return value.replace(f"{folder}/", "").replace(folder, "what was dropped")
@@ -83,13 +83,13 @@ def shown(home: Home, token: str, value: Any) -> Any:
 
 
 def size(home: Home, token: str) -> tuple[int, int]:
-    """Returns (total bytes of the files in a drop, number of files and folders)."""
+    """Returns (total bytes of the files in a drop, number of its files and folders)."""
     entries = list(drop_folder(home, token).rglob("*"))
     return sum(p.stat().st_size for p in entries if p.is_file()), len(entries)
 
 
 class Arriving:
-    """Counter of the files and bytes that each drop has received, including concurrent uploads.
+    """Counts the files and bytes that each drop has received, across concurrent uploads.
 
     All calls must come from the same thread, such as the event loop of a server.
     """
@@ -101,7 +101,7 @@ class Arriving:
     def place(self, token: str, name: str, limited: bool) -> Path:
         """Counts a file and its new folders, creates the folders, and returns the path of the file.
 
-        Raises BadDrop if the name is invalid, and TooMuch if `limited` is True and the number of files is too high.
+        Raises BadDrop if the name is invalid, and TooMuch if `limited` is True and there are too many files.
         """
         used, path, root = self._of(token), path_of(self._home, token, name), drop_folder(self._home, token)
         parents = path.parents[: len(path.relative_to(root).parts) - 1]
@@ -119,14 +119,14 @@ class Arriving:
             raise
 
     def add(self, token: str, count: int, limited: bool) -> None:
-        """Counts bytes that have arrived. Raises TooMuch if `limited` is True and the total is too high."""
+        """Counts bytes that have arrived. Raises TooMuch if `limited` is True and the total exceeds the limit."""
         used = self._of(token)
         if limited:
             limits.demand("upload bytes", used[0], count)
         used[0] += count
 
     def forget(self, token: str, count: int) -> None:
-        """Subtracts a file of `count` bytes that was counted but then removed."""
+        """Subtracts a file of `count` bytes from the counts, because the file was removed."""
         used = self._held.get(token, [0, 0])
         used[0] -= count
         used[1] -= 1
@@ -140,7 +140,7 @@ class Arriving:
 
 
 def unpack(home: Home, token: str) -> int:
-    """Unpacks and removes the zips of a drop and returns the number of files. Raises BadDrop if a zip is damaged."""
+    """Unpacks and deletes the zip files of a drop; returns the number of files. Raises BadDrop if a zip is damaged."""
     count = 0
     for path in sorted(drop_folder(home, token).rglob("*.zip")):
         try:
@@ -164,7 +164,7 @@ def unpack(home: Home, token: str) -> int:
 
 
 def root_of(home: Home, token: str) -> Path:
-    """Returns the folder to import, inside all folders that contain only one folder (other than train or test)."""
+    """Returns the folder to import. Outer folders that contain only one folder (except train or test) are skipped."""
     folder = drop_folder(home, token)
     while True:
         inside = [p for p in folder.iterdir() if not p.name.startswith(".")]

@@ -1,7 +1,7 @@
 """Reads recordings with OpenCV, and selects the frames of a recording that become cases.
 
 A case stores the number of its frame in the file, counted from 0 in display order. Reading a frame by number relies on
-seeking, which is wrong for some files with a variable frame rate; `faithful` detects such files at import.
+seeking, which is inaccurate in some files with a variable frame rate; `faithful` detects such files at import.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PROBES = 12
 
 @dataclass(frozen=True)
 class Sampling:
-    """Selection of frames of a recording: every `every`-th, or `per_second` frames per second if `every` is None."""
+    """Selects every `every`-th frame of a recording or, if `every` is None, `per_second` frames per second."""
 
     every: int | None = None
     per_second: float = 1.0
@@ -47,16 +47,16 @@ class Sampling:
 
     @classmethod
     def of(cls, config: dict) -> Sampling:
-        """Returns the selection that a study's configuration contains under "video", or the default selection."""
+        """Returns the selection that is stored under "video" in a study's configuration, or the default selection."""
         return cls(**(config.get("video") or {}))
 
     def to_dict(self) -> dict:
         return {"every": self.every, "per_second": self.per_second}
 
     def numbers(self, frames: int, rate: float) -> list[int]:
-        """Returns the numbers of the frames to import from a file of `frames` frames at `rate` frames per second.
+        """Returns the numbers of the frames to import from a file with `frames` frames at `rate` frames per second.
 
-        Raises Unreadable if the rate is needed and unknown, or if more than MOST frames would be imported.
+        Raises Unreadable if the rate is needed but unknown, or if more than MOST frames would be imported.
         """
         if self.every is None and not (math.isfinite(rate) and rate > 0):
             raise Unreadable("its header states no frame rate; choose every n-th frame instead of frames per second")
@@ -68,7 +68,7 @@ class Sampling:
 
 
 def is_video(path: Path) -> bool:
-    """Returns whether the suffix of a file is that of a video."""
+    """Returns whether a file is a video, judged by its suffix."""
     return path.suffix.lower() in SUFFIXES
 
 
@@ -90,9 +90,9 @@ def probe(path: Path) -> tuple[int, int, int, float]:
 
 
 def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
-    """Yields the frames with the given ascending numbers as RGB, uint8 `(H, W, 3)`, by decoding from the start.
+    """Decodes a video from the start; yields the frames with the given ascending numbers as RGB, uint8 `(H, W, 3)`.
 
-    Frames after the end of the file are omitted. Raises Unreadable if over 1 - COMPLETE of the frames are missing.
+    Frames after the end of the file are omitted. Raises Unreadable if less than COMPLETE of all frames can be read.
     """
     total, at = probe(path)[2], 0
     with _capture(path) as capture:
@@ -121,7 +121,7 @@ def read_frame(path: Path, number: int) -> np.ndarray:
 
 
 def probes(numbers: Sequence[int]) -> list[int]:
-    """Returns a few of the frame numbers, including the first and the last, which `faithful` checks."""
+    """Selects a few of the frame numbers, including the first and the last, for the check in `faithful`."""
     return [numbers[round(i)] for i in np.linspace(0, len(numbers) - 1, min(_PROBES, len(numbers)))]
 
 
@@ -141,7 +141,7 @@ def is_still(path: Path) -> bool:
 
 
 def faithful(path: Path, digests: dict[int, str]) -> bool:
-    """Returns whether seeking finds the same frames as decoding from the start, which gave `digests` by number."""
+    """Returns whether seeking finds the same frames as decoding in order, which produced `digests` by number."""
     with _capture(path) as capture:
         if _head(capture)[2] is None:
             return True  # such a file is always decoded from the start

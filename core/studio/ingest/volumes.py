@@ -1,7 +1,7 @@
 """Groups DICOM files of one slice each into volumes, and sorts and names the slices.
 
-Each slice is one case with one file. The import stores the series and position of each slice, so that slices that are
-added later, by hand or through a watched folder, are sorted into the volume.
+Each slice is one case with its own file. The import stores the series and position of each slice, so that slices that
+are added later, by hand or through a watched folder, are sorted into the volume.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ORDER = "frame, place, slice, id"  # sort order of the cases of one recording or
 
 @dataclass(frozen=True)
 class Slice:
-    """Position of a DICOM file in its volume, along the normal (`place`, mm) and by InstanceNumber (`slice`)."""
+    """Position of a DICOM file in its volume: `place` along the normal in mm, and `slice` (the InstanceNumber)."""
 
     series: str  # the SeriesInstanceUID, and a digest of other elements that all slices of the volume share
     place: float | None
@@ -39,8 +39,8 @@ def slice_of(ds) -> Slice | None:
     """Returns the position of a DICOM image in its volume, or None if the image is not a slice.
 
     A slice has one frame, a series, and a position or (except for the modalities in STILLS) an instance number. All
-    slices of a volume share study, series, frame of reference, rows, columns and orientation (DICOM PS3.3, C.7.6.2),
-    so that the scout image of a series is not one of its slices.
+    slices of a volume have the same study, series, frame of reference, rows, columns and orientation (DICOM PS3.3,
+    C.7.6.2), so that the scout image of a series does not belong to the volume.
     """
     series = dicom.text(ds, "SeriesInstanceUID")
     if not series or (dicom.integer_of(ds, "NumberOfFrames") or 1) > 1:
@@ -65,7 +65,7 @@ def slice_of(ds) -> Slice | None:
 
 
 def in_order(files: list) -> list:
-    """Returns the files with the slices of each volume sorted and moved to the first file of the volume in the list.
+    """Returns the files, with the slices of each volume sorted and grouped at the place of the first one in the list.
 
     Other files keep their order. Each file has a `row`, which may contain the columns of `Slice.to_row`.
     """
@@ -85,10 +85,10 @@ def in_order(files: list) -> list:
 
 
 def multi_slice_series(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
-    """Returns the series of new cases that have at least two slices, including the new cases.
+    """Returns which of the new cases' series have at least two slices, counting both existing and new cases.
 
-    `series` is the series of each new case, or None. If a series had a single slice before, the case of that slice is
-    renamed to include the number of the slice.
+    `series` contains the series of each new case, or None. If a series had only one slice before, the case of that
+    slice is renamed to include the number of the slice.
     """
     fresh: dict[str, int] = {}
     for uid in series:
@@ -111,14 +111,14 @@ def numbered(name: str, number: int | None) -> str:
 
 
 def stack_condition(case: dict) -> tuple[str, list]:
-    """Returns an SQL condition and its values, which select all cases of the recording or volume of `case`."""
+    """Returns (SQL condition, its parameters) for all cases of the same recording or volume as `case`."""
     if case["series"]:
         return "study = ? AND series = ?", [case["study"], case["series"]]
     return "study = ? AND path = ?", [case["study"], case["path"]]
 
 
 def parts(store: Store, study: str) -> dict[int, int | None]:
-    """Returns {case id: number of the frame (from 1) or slice} for all cases of recordings and volumes in a study."""
+    """Returns {case id: frame number (from 1) or slice number} for all cases in recordings and volumes of a study."""
     rows = store.query(
         "SELECT id, frame, series, slice FROM cases c WHERE study = :study AND ("
         "path IN (SELECT path FROM cases WHERE study = :study GROUP BY path HAVING count(*) > 1 OR max(frame) > 0) OR "

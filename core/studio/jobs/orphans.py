@@ -1,4 +1,4 @@
-"""Detects runs outside of jobs that have the status 'running' although their process has ended."""
+"""Finds runs, other than those of jobs, whose status is still 'running' although their process has ended."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ FILE = "process.json"  # in the run's folder while a process works on the run
 
 
 def sign(folder: Path) -> None:
-    """Records in a run's folder that this process works on the run."""
+    """Records in a run's folder that this process is working on the run."""
     write_json(folder / FILE, {"pid": os.getpid(), "start": start_of(os.getpid())})
 
 
 def leave(folder: Path) -> None:
-    """Removes the record that `sign` wrote, when this process has finished its work on the run."""
+    """Deletes the record that `sign` wrote. Call this when this process has finished its work on the run."""
     (folder / FILE).unlink(missing_ok=True)
 
 
 def mark(store: Store) -> list[str]:
-    """Sets the status of runs without a process from 'running' to 'interrupted'; returns the ids of these runs.
+    """Changes the status of runs whose process has ended from 'running' to 'interrupted'; returns their ids.
 
-    Runs in jobs are not changed, because jobs set the status of their runs. Call this at start-up.
+    Skips the runs of running jobs, because jobs set the status of their runs. Call this at start-up.
     """
     at_work = {j["run"] for j in jobs.list_jobs(store, "running")}
     gone = []

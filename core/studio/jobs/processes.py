@@ -1,6 +1,6 @@
 """Starts detached processes, and checks whether a process id still belongs to the same process.
 
-The system reuses process ids after a while; a process id together with a start time is unique.
+The system reuses process ids, so a process is identified by its id together with its start time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def start_of(pid: int) -> str | None:
-    """Returns a text that identifies the start of process `pid`, or None if the process has ended or is a zombie."""
+    """Returns a text that identifies when process `pid` started, or None if it has ended or is a zombie."""
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
         try:
@@ -31,7 +31,7 @@ def start_of(pid: int) -> str | None:
 
 
 def is_alive(pid: int | None, started: str | None) -> bool:
-    """Returns whether the process `pid` is running and `start_of` still returns `started` for this process."""
+    """Returns whether process `pid` is running and has the start time `started`, which is a result of `start_of`."""
     if not pid:
         return False
     here = start_of(pid)
@@ -47,7 +47,7 @@ def is_alive(pid: int | None, started: str | None) -> bool:
 
 
 def detached(line: list[str], folder: Path, log: Path) -> int:
-    """Starts a command in a new session, so that it outlives this process; returns the process id."""
+    """Starts the command `line` in a new session, so that it outlives this process; returns the process id."""
     with open(log, "ab") as out:
         process = subprocess.Popen(
             line, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True

@@ -1,12 +1,11 @@
-"""Jobs: chains of steps (pretrain -> fit -> score -> evaluate) that worker processes execute, one per queue.
+"""Jobs: chains of steps (pretrain -> fit -> score -> evaluate), executed by worker processes, one per queue.
 
-The page writes requests to the column `wants` and reads the progress; jobs continue when the page is closed.
+The page reads a job's progress and writes requests to the column `wants`. Jobs continue when the page is closed.
 
-Training runs execute one at a time in the long queue, and jobs that only read finished runs at the same time in the
-short queue. Chains that train or fit are long. All others (import, scoring, evaluation, maps) are short, unless a long
-job still has to work on one of their runs: then they wait for that job in the long queue. A map needs only a run's
-encoder, so it does not wait for the fits after the training run, nor for the training run itself if the map's epochs
-are given, because they are already saved.
+There are two queues, which each run one job at a time. Chains that train or fit are in the long queue. All others
+(import, scoring, evaluation, maps) are in the short queue, unless a long job still has a step on one of their runs.
+Then they wait for that job in the long queue. A map needs only a run's encoder, so it waits for the training of the
+encoder, but not for later fits. If the map's epochs are given, they are already saved, and it does not wait.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from core.studio.jobs.steps import STEPS
 
 
 def submit(store: Store, steps: list[dict], start: bool = True) -> int:
-    """Queues a chain of steps [{"step", "run", "args"}] and starts a worker if `start`; returns the job's id.
+    """Queues a job with the steps [{"step", "run", "args"}]; returns its id. `start` also starts a worker for it.
 
-    Raises ValueError if a step or run is unknown, or if a run to train or fit is already in a job that has not ended.
+    Raises ValueError if a step or run is unknown, or if a run to be trained or fitted is already in an unfinished job.
     """
     if not steps:
         raise ValueError("a job needs at least one step")
@@ -56,10 +55,10 @@ def submit(store: Store, steps: list[dict], start: bool = True) -> int:
 
 
 def once(store: Store, key: Sequence[Any], chain: Callable[[], list[dict]], start: bool = True) -> dict:
-    """Returns the queued or running job with `key`, or queues a new job with this key in the same transaction.
+    """Returns the queued or running job with the same `key`, or queues a new one, in a single transaction.
 
-    The key consists of JSON values that identify the request, so that equal requests share a job. `chain` is a function
-    that creates the runs and returns the steps of a new job.
+    `key` is a sequence of JSON values that identifies the request, so that equal requests share a job. `chain` is
+    called only for a new job; it creates the runs and returns the steps.
     """
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     reap(store)
@@ -73,7 +72,7 @@ def once(store: Store, key: Sequence[Any], chain: Callable[[], list[dict]], star
 
 
 def runs_of(job: dict, *steps: str) -> list[str]:
-    """Returns the runs of those steps of a job that have the given names, in order."""
+    """Returns the distinct runs of the steps with the given names in a job, in order."""
     return list(dict.fromkeys(step["run"] for step in job["chain"] if step["step"] in steps))
 
 
@@ -85,7 +84,7 @@ def _refuse_twice(store: Store, run: str) -> None:
 
 
 def list_jobs(store: Store, *statuses: str, limit: int = 200) -> list[dict]:
-    """Returns up to `limit` jobs, with the given statuses if any: unfinished, then ended jobs, each newest first."""
+    """Returns up to `limit` jobs (with the given statuses, if any), unfinished before ended jobs, each newest first."""
     reap(store)
     where = f"WHERE status IN ({', '.join('?' * len(statuses))})" if statuses else ""
     ended = "status IN ('done', 'failed', 'cancelled')"
@@ -119,7 +118,7 @@ def _ask(store: Store, job: int, wants: str, status: str, idle: tuple[str, ...])
 
 
 def resume(store: Store, job: int, start: bool = True) -> str:
-    """Queues a stopped job again, from its last checkpoint; returns its status. Raises ValueError if it is done."""
+    """Requeues a stopped job from its last checkpoint; returns its status. Raises ValueError if the job is done."""
     reap(store)
     with store.write() as db:
         row = get_job(store, job)
@@ -175,7 +174,7 @@ def get_job(store: Store, job: int) -> dict:
 
 
 def reap(store: Store) -> list[int]:
-    """Sets jobs whose worker has ended to 'interrupted' ('paused' or 'cancelled' if requested); returns the job ids."""
+    """Marks jobs whose worker has died as 'interrupted' ('paused' or 'cancelled' if requested); returns their ids."""
     gone = []
     for row in store.query("SELECT * FROM jobs WHERE status = 'running'"):
         if not is_alive(row["pid"], row["pid_start"]):
@@ -191,7 +190,7 @@ def reap(store: Store) -> list[int]:
 
 
 def finish(store: Store, row: dict, status: str, message: str, error: str | None) -> None:
-    """Records the end of a job (a row of `get_job`) and the status of its runs. Call this inside `store.write()`."""
+    """Records the end of a job (its row from `get_job`) and its runs' status. Call this inside `store.write()`."""
     values = {"status": status, "message": message, "error": error, "finished": now(), "pid": None, "wants": "run"}
     store.db.table("jobs").update(row["id"], values)
     if status == "done":
@@ -214,7 +213,7 @@ QUEUES = (SHORT, LONG)
 
 
 def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
-    """Returns the queue for the remaining steps of a chain, and the message while the job waits for another, or ""."""
+    """Returns the queue for the remaining steps of a job, and a message if it has to wait for another job, or ""."""
     if any(STEPS[step["step"]].long for step in steps):
         return LONG, ""
     awaited_jobs = [_awaited_by(store, step) for step in steps if step["run"]]
@@ -229,7 +228,7 @@ def _awaited_by(store: Store, step: dict) -> int | None:
 
 
 def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int | None:
-    """Returns the id of the last active long job with a remaining step (`step`, or any) on one of `runs`, or None."""
+    """Returns the id of the newest active long job with a remaining step (any, or `step`) on one of `runs`, or None."""
     run_ids, job = set(runs), None
     query = "SELECT id, chain, position FROM jobs WHERE queue = 'long' AND status IN ('queued', 'running') ORDER BY id"
     for row in store.query(query) if run_ids else ():
@@ -239,7 +238,7 @@ def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int |
 
 
 def others_wait(store: Store, job: int) -> bool:
-    """Returns whether a job gives way to others, as the demo's do, and another job waits in the same queue."""
+    """Returns whether a job must give way, as the demo's training does, to a job that waits in the same queue."""
     query = (
         f"SELECT 1 FROM jobs j JOIN jobs q ON q.queue = j.queue AND q.status = 'queued' "
         f"WHERE j.id = ? AND {GIVES_WAY.format(job='j')} AND NOT {GIVES_WAY.format(job='q')} LIMIT 1"
@@ -254,10 +253,10 @@ def running_in_other_queue(store: Store, queue: str) -> int | None:
 
 
 def claim(store: Store, queue: str | None = None, job: int | None = None) -> dict | None:
-    """Claims the oldest queued job for this process and returns its row, or None if there is no such job.
+    """Claims the oldest queued job of an idle queue for this process; returns its row, or None if there is no such job.
 
-    Jobs that give way to others come last. With `queue` None, jobs of any idle queue are claimed; `job` limits the
-    claim to one job. This is a single SQL statement, so that two workers cannot claim the same job.
+    Jobs that give way to others come last. `queue` restricts the claim to one queue, and `job` to one job. The claim is
+    a single SQL statement, so that two workers cannot claim the same job.
     """
     rows = store.query(
         "UPDATE jobs SET status = 'running', wants = 'run', pid = :pid, pid_start = :start, heartbeat = :now, "
@@ -272,25 +271,25 @@ def claim(store: Store, queue: str | None = None, job: int | None = None) -> dic
 
 
 def wants(store: Store, job: int) -> str:
-    """Returns the latest request on a job: 'run', 'pause' or 'cancel'."""
+    """Returns the latest request concerning a job: 'run', 'pause' or 'cancel'."""
     row = store.one("SELECT wants FROM jobs WHERE id = ?", [job])
     return row["wants"] if row else "cancel"
 
 
 def heartbeat(store: Store, job: int) -> None:
-    """Records that the worker of a running job is alive now."""
+    """Records that the worker of a running job is alive."""
     store.execute("UPDATE jobs SET heartbeat = ? WHERE id = ? AND status = 'running'", [now(), job])
 
 
 def progress(store: Store, job: int, fraction: float, message: str) -> None:
-    """Records the progress of a job's entire chain, from 0 to 1, and a message on what the job is doing."""
+    """Records the progress of a job's whole chain, from 0 to 1, and a message that says what the job is doing."""
     store.execute(
         "UPDATE jobs SET progress = ?, message = ?, heartbeat = ? WHERE id = ?", [fraction, message, now(), job]
     )
 
 
 def advance(store: Store, job: int) -> dict | None:
-    """Moves a job to the next step and returns its row, or ends the job and returns None after the last step."""
+    """Advances a job to its next step and returns its row. After the last step, ends the job and returns None."""
     with store.write() as db:
         row = get_job(store, job)
         position = row["position"] + 1
@@ -310,12 +309,12 @@ def extend(store: Store, job: int, steps: list[dict]) -> None:
 
 
 def end(store: Store, job: int, status: str, message: str = "", error: str | None = None) -> None:
-    """Records that a job stopped early with the given status: 'paused', 'cancelled', 'interrupted' or 'failed'."""
+    """Records that a job stopped early, with the status 'paused', 'cancelled', 'interrupted' or 'failed'."""
     with store.write():
         finish(store, get_job(store, job), status, message, error)
 
 
 def defer(store: Store, job: int, message: str) -> bool:
-    """Moves a running job back to the long queue; returns False, changing nothing, if the job was asked to stop."""
+    """Puts a running job back into the long queue. Returns False, without any change, if the job was asked to stop."""
     change = "UPDATE jobs SET status = 'queued', queue = ?, pid = NULL, message = ? WHERE id = ? AND wants = 'run'"
     return store.execute(change, [LONG, message, job]).rowcount == 1

@@ -1,7 +1,7 @@
-"""The steps of jobs by name, with the function that executes each step, imported only when it is executed.
+"""The steps of jobs by name. The function of a step is imported only when the step is executed.
 
-A step reads its run and arguments, reports progress, and calls `should_stop()` often. If this returns True, the step
-saves its state, so that it can resume when it is called again, and raises `Stopped`.
+A step's function gets a `Work`, reports progress, and calls `should_stop()` often. If `should_stop()` returns True, the
+function saves its state, so that the next call can continue from it, and raises `Stopped`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def never() -> bool:
 
 
 def loading(report: Report) -> Callable[[int, int], None]:
-    """Returns an `on_progress` for `load_arrays` that reports the number of prepared images."""
+    """Returns an `on_progress` callback for `load_arrays`, which reports how many images are prepared."""
 
     def on_progress(done: int, total: int) -> None:
         if done % 20 == 0 or done == total:
@@ -34,7 +34,7 @@ def loading(report: Report) -> Callable[[int, int], None]:
 
 @dataclass
 class Work:
-    """Context in which a step is executed. `run` is the id of the step's run, or "" without a run."""
+    """Argument of a step's function. `run` is the id of the run that the step works on, or "" if it needs no run."""
 
     store: Store
     run: str
@@ -49,7 +49,7 @@ class Work:
 
 
 class Step(NamedTuple):
-    """Step of a job: its function as module:name, the message while it runs, and whether it runs in the long queue."""
+    """Kind of step: its function as MODULE:NAME, the message while it runs, and whether it needs the long queue."""
 
     function: str
     message: str
@@ -75,7 +75,7 @@ STEPS = {
 
 
 def load_step(name: str) -> Callable[[Work], Any]:
-    """Imports and returns the function of a step."""
+    """Imports and returns the function of the step `name`."""
     module, function = STEPS[name].function.split(":")
     loaded: Callable[[Work], Any] = getattr(importlib.import_module(module), function)
     return loaded

@@ -24,9 +24,9 @@ def at_work(store: Store) -> list[dict]:
 
 
 def pause(store: Store, only: Collection[int] | None = None, seconds: float = SECONDS) -> list[int]:
-    """Pauses running and queued jobs (all, or those in `only`) at a checkpoint; returns their ids.
+    """Pauses all running and queued jobs, or those in `only`, at a checkpoint; returns the ids of the paused jobs.
 
-    Workers that do not stop within the given number of seconds are killed. `resume` continues the jobs.
+    Workers that do not stop within `seconds` are killed. `resume` continues the jobs.
     """
     until, paused = time.monotonic() + seconds, set[int]()
     while active := [job for job in at_work(store) if only is None or job["id"] in only]:
@@ -59,7 +59,7 @@ def _end_worker(job: dict) -> None:
 
 
 def resume(store: Store, paused: Collection[int]) -> None:
-    """Resumes those of the `paused` jobs that are still paused."""
+    """Resumes the given jobs, except those that are no longer paused."""
     for job in paused:
         with contextlib.suppress(NotFound):
             if get_job(store, job)["status"] == "paused":
@@ -67,7 +67,7 @@ def resume(store: Store, paused: Collection[int]) -> None:
 
 
 def sentence(store: Store, paused: Collection[int] = ()) -> str:
-    """Returns a message about paused and continuing jobs, with the commands that change them, or "" without jobs."""
+    """Returns a message on paused and continuing jobs and the commands to resume or pause them, or "" without jobs."""
     going = [job for job in at_work(store) if job["id"] not in paused]
     sentences = []
     if paused:

@@ -1,4 +1,4 @@
-"""Durations of finished steps on this machine, and of the running step."""
+"""Measures how long the steps of jobs take on this machine."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def begin(store: Store, job: dict) -> int:
 
 
 def done(store: Store, noted: int) -> None:
-    """Records the end of the step whose record `begin` returned as `noted`."""
+    """Records the end of a step. `noted` is the id that `begin` returned."""
     store.execute("UPDATE step_times SET seconds = ? - began WHERE id = ?", [time.time(), noted])
 
 
 def finished(store: Store, job: int | None = None) -> list[dict]:
-    """Returns the latest uninterrupted steps of one job, or of all jobs: [{"job", "position", "seconds"}]."""
+    """Returns the latest steps that ran without interruption, of one or all jobs: [{"job", "position", "seconds"}]."""
     where, values = ("AND job = ?", [job]) if job is not None else ("", [])
     return store.query(
         f"SELECT job, position, seconds FROM step_times WHERE seconds IS NOT NULL AND share < 0.01 {where} "
@@ -39,7 +39,7 @@ def finished(store: Store, job: int | None = None) -> list[dict]:
 
 
 def present(store: Store, job: dict) -> tuple[float, float] | None:
-    """Returns the seconds and the progress since the start of a running job's current step, or None if unknown."""
+    """Returns the seconds since a job's current step began or resumed, and its progress since, or None if unknown."""
     row = store.one(
         "SELECT began, share FROM step_times WHERE job = ? AND position = ? AND seconds IS NULL ORDER BY id DESC",
         [job["id"], job["position"]],

@@ -1,9 +1,9 @@
 """The process that executes the jobs of a queue: `python -m core.studio.jobs.worker --home DIR --queue long`.
 
-It claims one queued job after another and ends when the queue is empty. It runs in its own session, so that closing the
-page, a terminal or the app does not affect it. If it is killed, its job becomes 'interrupted' and can be resumed.
-Commands that torchrun starts in several processes execute a job themselves (`execute_here`). The two queues share the
-machine's memory: a job that runs out of memory waits for the job of the other queue instead of failing.
+It claims one queued job after another and ends when the queue is empty. It runs in its own session, so it continues
+when the page, a terminal or the app is closed. If it is killed, its job becomes 'interrupted' and can be resumed.
+Commands that torchrun starts in several processes execute their job without a worker (`execute_here`). Both queues
+share the machine's memory, so a job that runs out of memory waits for the job of the other queue and is then retried.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def stop(*_: object) -> None:
 
 
 class HomeGone(SystemExit):
-    """Raised if the home was deleted, so that this process ends without creating the home again."""
+    """Raised if the home was deleted; ends this process, which must not create the home again."""
 
 
 def identity(file: Path) -> tuple[int, int] | None:
-    """Returns the device and inode of a file, which change if the file is replaced, or None if the file is missing."""
+    """Returns the device and inode of a file, or None if it is missing. They change if the file is replaced."""
     try:
         status = os.stat(file)
     except OSError:
@@ -60,7 +60,7 @@ def identity(file: Path) -> tuple[int, int] | None:
 
 
 class StopRequest:
-    """Function `should_stop` of a step: returns True after a request to stop or SIGTERM, or if the job gives way.
+    """The `should_stop` of a step. Returns True if the job was asked to stop or must give way, or after SIGTERM.
 
     Raises HomeGone if the home was deleted.
     """
@@ -92,7 +92,7 @@ class StopRequest:
 
 @contextlib.contextmanager
 def beating(store: Store, job: int):
-    """Writes a job's heartbeat in a thread while the block runs."""
+    """Records a job's heartbeat in a separate thread while the block runs."""
     stop = threading.Event()
 
     database = identity(store.home.db)
@@ -180,7 +180,7 @@ def _end_failed(store: Store, job: int, sentence: str) -> None:
 
 
 def explain(error: Exception) -> str:
-    """Returns an error message for users, which is the text of a ValueError without change."""
+    """Returns an error message for users. The text of a ValueError is returned unchanged."""
     text = str(error).strip()
     if ran_out(error):
         return "Out of memory: choose a smaller batch or image size, or another device"
@@ -192,7 +192,7 @@ def explain(error: Exception) -> str:
 
 
 def run_queue(store: Store, *queues: str) -> int:
-    """Executes the jobs of the queues (by default both, in turn) until they are empty; returns the number of jobs."""
+    """Executes the jobs of the given queues (default: both), one queue after the other; returns the number of jobs."""
     return sum(_run_one_queue(store, queue) for queue in queues or QUEUES)
 
 
@@ -228,7 +228,7 @@ def _lock(file) -> bool:
 
 
 def give_way() -> None:
-    """Lowers the priority of this process."""
+    """Lowers the priority of this process, because the page and the short queue come first."""
     os.nice(NICE)
     if os.getsid(0) == os.getpid():  # Linux may schedule sessions, not processes: man 7 sched, autogroup
         with contextlib.suppress(OSError):
@@ -249,7 +249,7 @@ def main() -> int:
 
 
 class Reporter:
-    """Records a step's reports as metrics, the job's progress and a message for users."""
+    """Receives a step's reports; stores the metrics, the job's progress and the message for users."""
 
     def __init__(self, store: Store, job: dict):
         self.store, self.job = store, job
@@ -284,7 +284,7 @@ class Reporter:
 
 
 def flatten(values: dict) -> list[tuple[str, float]]:
-    """Returns a report's numbers as (name, number) pairs; lists become name_0, name_1, ..., matrices name_0_0, ..."""
+    """Returns a report's numbers as (name, number) pairs. List items are named name_0, ..., nested ones name_0_0."""
     pairs = []
     for name, value in values.items():
         several = value if isinstance(value, (list, tuple)) and len(value) <= 64 else None
@@ -299,7 +299,7 @@ TRIES = 5  # largest number of times that a step in the long queue waits for mem
 
 
 def ran_out(error: BaseException) -> bool:
-    """Returns whether an error means that the memory of the device or the machine is exhausted."""
+    """Returns whether an error means that the device or the machine has run out of memory."""
     text = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in text or "alloc_failed" in text
 
@@ -312,7 +312,7 @@ def release() -> None:
 
 
 def set_aside(store: Store, job: dict) -> bool:
-    """Moves a short job to the long queue, to run after the running long job; returns False if there is none."""
+    """If a long job is running, moves a short job to the long queue to wait for it. Returns whether it was moved."""
     if job["queue"] != jobs.SHORT or (long := jobs.running_in_other_queue(store, jobs.SHORT)) is None:
         return False
     deferred = jobs.defer(store, job["id"], f"Waits for job {long}: not enough memory for both")
@@ -322,7 +322,7 @@ def set_aside(store: Store, job: dict) -> bool:
 
 
 def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> bool:
-    """Waits until the running short job ends, so that a long job can be retried; returns False if there is none."""
+    """Waits until the running short job ends, so that a long job can be retried; returns False if none is running."""
     if job["queue"] != jobs.LONG or (short := jobs.running_in_other_queue(store, jobs.LONG)) is None:
         return False
     if job["step"] in TRAINS:
@@ -339,7 +339,7 @@ RESUMABLE = ("interrupted", "failed", "paused", "cancelled")  # statuses of jobs
 
 
 def unfinished(store: Store, run: str) -> int | None:
-    """Returns the id of the newest job on a run if the job can be resumed, or None otherwise."""
+    """Returns the id of a run's newest job if that job can be resumed, or None otherwise."""
     jobs.reap(store)
     for row in store.query("SELECT id, status, chain FROM jobs ORDER BY id DESC"):
         if any(step["run"] == run for step in json.loads(row["chain"])):

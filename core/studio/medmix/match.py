@@ -1,9 +1,9 @@
-"""The job that searches for MedMix settings whose synthetic lesions look like chosen real lesions.
+"""The search for MedMix settings whose synthetic lesions look like chosen real lesions, which runs as a job.
 
-The real lesions are on cases of a study, or were outlined on images dropped on the page, of which only the outline and
-a hash are stored. The search is implemented in core/engine/augment/matching.py, and its results are in the table
-`matches`. A preset made from a search, and training runs with this preset, list the hashes of the images with the
-lesions (`MedMixConfig.matched`). Like training images, these images are excluded when a run is evaluated.
+The real lesions are annotated on cases of a study, or outlined on images dropped on the page. Of dropped images, only
+the outline and a hash are stored. The search is implemented in core/engine/augment/matching.py, and its results are in
+the table `matches`. A preset that is made from a search, and each training run with this preset, lists the hashes of
+the images (`MedMixConfig.matched`). Like training images, these images are excluded when a run is evaluated.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Outline = tuple[tuple[float, float], ...]  # points (x, y), as fractions of the 
 
 
 def offered(store: Store, study: str) -> list[dict[str, Any]]:
-    """Lists the cases of a study whose lesions can be matched: [{"case", "name", "kind", "mask"}], by case id.
+    """Lists the cases of a study whose lesions can be matched, ordered by id: [{"case", "name", "kind", "mask"}].
 
     kind is "reference" for a reference mask, or "readers" for an accepted mask of a reader; mask is the id of the mask.
     Cases of an open trial or blind session are excluded.
@@ -81,7 +81,7 @@ class Drawn:
 class MatchRequest:
     """Request to search for MedMix settings that match the lesions on `cases` and the lesions in `drawn`.
 
-    The search ends after `seconds` or, if `tries` is given, after that number of settings, so that it is reproducible.
+    The search ends after `seconds`. With `tries`, it ends after this number of settings, which is reproducible.
     """
 
     study: str
@@ -140,7 +140,7 @@ def begin(store: Store, asked: MatchRequest, start: bool = True) -> dict[str, An
 def get(store: Store, match: str) -> dict[str, Any]:
     """Returns a search with its request and its results so far: {"id", "study", "created", "asked", "state", "job"}.
 
-    state: Results with the names of the fields of `Match`, and "done" and "history" ([[seconds, after]]). It is empty
+    state: Fields of `Match`, "done" (whether the search is finished) and "history" ([[seconds, distance]]). It is empty
     before the first result, and some fields are missing until the search has ended.
     job: Id, status and error of the search's newest job, or None.
     """
@@ -161,7 +161,7 @@ def latest(store: Store, study: str) -> str | None:
 
 
 def patch(store: Store, study: str, case: int) -> np.ndarray:
-    """Returns the image patch around a case's lesion, uint8 (PATCH, PATCH, 3). Raises NotFound if there is none."""
+    """Returns the image patch around a case's lesion, uint8 (PATCH, PATCH, 3). Raises NotFound without a lesion."""
     masks = {row["case"]: row["mask"] for row in offered(store, study)}
     if case not in masks:
         raise NotFound(f"case {case} has no lesion that can be matched")
@@ -297,8 +297,8 @@ def save(store: Store, match: str, name: str, reader: str | None = None) -> dict
 def as_json(store: Store, match: str, name: str, config: dict[str, Any] | None = None) -> dict[str, Any]:
     """Returns the result of a search for export: the contents of a preset's file, and its origin.
 
-    config: Settings to export instead of the best settings, if some were changed after the search. Raises ValueError if
-    there is no result yet.
+    config: Settings to export, if a user has changed some after the search. Defaults to the best settings.
+    Raises ValueError if there is no result yet.
     """
     result = get(store, match)
     state, asked = result["state"], result["asked"]

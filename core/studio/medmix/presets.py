@@ -18,7 +18,7 @@ _NAME = re.compile(r"[^\W_][\w .+-]{0,59}")
 
 
 class BadPreset(ValueError):
-    """Raised if a preset cannot be saved or read; the message gives the reason."""
+    """Raised if a preset cannot be saved or read; the message states why."""
 
 
 def checked(strong: str, config: dict) -> dict:
@@ -36,7 +36,7 @@ def built_in() -> list[dict]:
 
 
 def list_presets(store: Store, versions: bool = False) -> list[dict]:
-    """Returns the built-in presets and then the saved presets by name, with all versions or only the newest of each."""
+    """Returns the built-in presets, then the saved presets sorted by name: all versions, or the newest of each."""
     rows = store.query("SELECT * FROM presets WHERE removed = 0 ORDER BY name COLLATE NOCASE, version DESC")
     saved = [{**row, "config": _whole(row["strong"], json.loads(row["config"])), "built_in": False} for row in rows]
     newest: dict[str, dict] = {}

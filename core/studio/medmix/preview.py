@@ -47,11 +47,11 @@ _TOLERANCE = 0.004  # maximum error of an outline, as a fraction of the image's 
 class Scene(Config):
     """Settings of a preview: a strong augmentation, and the images to which it is applied.
 
-    strong, config: Name and settings of the strong augmentation.
-    seed: Seed of all random choices, so that a slider on the page changes only its own setting.
-    samples, first: Number of images, and index of the first image in the random order of the study's training normals.
+    strong: Name of the strong augmentation, whose settings are in `config`.
+    seed: Seed of all random choices; with the same seed, a slider on the page changes only its own setting.
+    samples: Number of images, from index `first` on in the random order of the study's normal training images.
     size: Side length of the images in pixels.
-    weak, weak_config: Whether weak views of the images are drawn, and the settings of these views.
+    weak: Whether weak views of the images are drawn, with the settings `weak_config`.
     drop: Token of an upload whose files are used instead of the study's images, or "".
     """
 
@@ -69,13 +69,13 @@ class Scene(Config):
 
 @dataclass
 class Grid:
-    """Drawn images of a scene, with a row for each class A_0 to A_k and a column for each of M samples.
+    """Images drawn for a scene: a row per class A_0 to A_k (A_n has n pasted lesions) and a column per sample (M).
 
     images: Pixels of the images, uint8 `(k+1, M, S, S, 3)`.
     outlines: Polygons around the pasted lesions, indexed [class][sample], in fractions of the side length.
-    sources: Origins of the pasted lesions: class `n`, sample `m`, number of the lesion in the image (`slot`), boxes
-    (x0, y0, x1, y1) in fractions of the side length that the lesion was copied from (`box`) and pasted to (`to`), and
-    sample that the lesion was copied from (`donor`), or M plus the index of an image of another study.
+    sources: A dictionary per pasted lesion: class `n`, sample `m` and number in the image (`slot`); the boxes
+    (x0, y0, x1, y1), in fractions of the side length, from which it was cut (`box`) and to which it was pasted (`to`);
+    and the sample from which it was cut (`donor`), or M plus the index of an image of another study.
     aspect: Width divided by height of the original images, which are drawn as squares, or None if they differ.
     """
 
@@ -128,9 +128,9 @@ def cases_of(samples: Samples, scene: Scene, dropped: Path | None = None) -> lis
 def draw_grid(
     samples: Samples, scene: Scene, dropped: Path | None = None, blind: bool = False, should_stop: Stop = never
 ) -> Grid:
-    """Draws the classes of a scene.
+    """Draws the images of every class of a scene.
 
-    dropped: Folder of the files that are drawn instead of the study's images, or None.
+    dropped: Folder of files that are drawn instead of the study's images, or None.
     blind: Whether the study's images are numbered instead of named, and lesions annotated by readers are refused.
     should_stop: Function that is called before each class.
     Raises ValueError if a setting is invalid, and Stopped if `should_stop` returns True.
@@ -268,7 +268,7 @@ class BatchStrip:
         self._lock = threading.Lock()
 
     def strip(self, run_id: str, step: int, count: int = 8, side: int = 64) -> np.ndarray:
-        """Returns up to `count` views per class of a step's batch, A_0 on top: uint8 ((k+1) side, count side, 3)."""
+        """Draws up to `count` views per class of a batch, a row per class: uint8 ((k + 1) * side, count * side, 3)."""
         with self._lock, one_thread():
             trainer = self._open(run_id)
             trainer.step = max(0, min(step, trainer.steps - 1))
@@ -303,7 +303,7 @@ class BatchStrip:
 
 
 class Samples:
-    """Loads images and regions of interest, and caches the last `most` of them; threads can share an instance."""
+    """Loads images and regions of interest, and caches the last `most` of them. Instances are thread-safe."""
 
     def __init__(self, store: Store, most: int = 96):
         self.store, self._most = store, most
@@ -326,7 +326,7 @@ class Samples:
         return [cases[i % len(cases)] for i in range(count)]
 
     def load(self, cases: list[dict], size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Loads images, uint8 (M, S, S, 3), and regions of interest, uint8 (M, S, S), of M cases, at side length S."""
+        """Loads images, uint8 (M, S, S, 3), and regions of interest, uint8 (M, S, S), of M cases; S is `size`."""
         loaded = [self._one(case, size) for case in cases]
         return np.stack([i for i, _, _ in loaded]), np.stack([r for _, r, _ in loaded])
 

@@ -42,14 +42,14 @@ def probe(
 
     Args:
         scene: Settings of the images and of their classes.
-        run: Id of a pre-training run, "latest" for the study's newest finished run with files, or None for an untrained
-            encoder, which is also used if there is no latest run.
-        lesions_hidden: Whether real lesions are not used, because their cases are still read blind.
+        run: Id of a pre-training run, or "latest" for the study's newest finished run with weights. By default, or
+            if there is no such run, the encoder is untrained.
+        lesions_hidden: Whether real lesions are ignored, because readers are still reading the cases blind.
         should_stop: Function that is called before each class.
 
     Returns:
-        The keys "accuracy" and "chance" (accuracy of the probe, and of guessing), "lesion_accuracy" (balanced accuracy
-        for images with and without lesions; 0.5 is chance), "confusion" (rows are true classes), "survival" (mean
+        A dictionary with "accuracy" (of the probe), "chance" (accuracy of guessing), "lesion_accuracy" (balanced
+        accuracy for images with and without lesions), "confusion" (rows are true classes), "survival" (mean
         fraction of a lesion's pixels that a weak crop keeps), "lost" (fraction of crops that keep less than half),
         "near" (result of `lesion_similarity`, or None), "words", "seconds", "images", "side", "encoder" and "study".
 
@@ -110,7 +110,7 @@ def probe(
 
 
 def words(figures: dict) -> list[dict]:
-    """Returns sentences that interpret a result of `probe`: [{"kind", "text"}], where the kind is "good" or "warn"."""
+    """Interprets a result of `probe` in sentences: [{"kind", "text"}], where "kind" is "good" or "warn"."""
     findings = []
     above = (figures["accuracy"] - figures["chance"]) / (1 - figures["chance"])
     if above > 0.85:
@@ -194,11 +194,11 @@ def lesion_similarity(
         lesions: The normal images with synthetic lesions.
 
     Returns:
-        The keys "auroc_real" and "auroc_synthetic" (AUROC of the classifier for held-out real lesions, and for
-        synthetic lesions, against other normal patches), "closeness" (auroc_synthetic - 0.5 divided by auroc_real -
-        0.5, clipped to 0 to 1), "distance" (energy distance between synthetic and real lesions, divided by the energy
-        distance between normal patches and real lesions; it is large for conspicuous lesions), and "real" (number of
-        real lesions).
+        A dictionary with "auroc_real" and "auroc_synthetic" (AUROC of the classifier for held-out real lesions and for
+        synthetic lesions, each against held-out normal patches), "closeness" ((auroc_synthetic - 0.5) / (auroc_real -
+        0.5), clipped to 0 to 1), "distance" (energy distance between synthetic and real lesions, divided by that
+        between normal patches and real lesions; it is large if synthetic lesions are too conspicuous), and "real"
+        (number of real lesions).
     """
     side = x.shape[-1]
     truth = truth_masks(store, study).masks

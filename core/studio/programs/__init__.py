@@ -1,1 +1,1 @@
-"""Programming interface of the studio: the part of the package `pmsacl_studio` beyond the engine."""
+"""Programming interface of the studio: everything in the package `pmsacl_studio` outside the engine."""

@@ -1,4 +1,4 @@
-"""Detector with the interface of scikit-learn: `fit`, `score_samples`, `decision_function`, `predict` and `score`."""
+"""Anomaly detector with scikit-learn's methods: `fit`, `score_samples`, `decision_function`, `predict` and `score`."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ PARTS = 5  # default number of folds; detectors that are trained for minutes hol
 
 
 class AnomalyDetector(OutlierMixin, BaseEstimator):
-    """Detector of abnormal images with the interface of scikit-learn's outlier detectors.
+    """Anomaly detector for images that follows the interface of scikit-learn's outlier detectors.
 
-    The detector is fitted on normal images only. It predicts 1 for normal images and -1 for outliers, and gives larger
-    scores to images that look more normal. Cross-validation sets the threshold so that about the fraction
-    `contamination` of unseen normal images is predicted as outliers: each fold is scored by a detector that was fitted
-    on the other folds, and `detector_` is the last of these detectors. Neighbouring images, which often belong
-    together, are mostly in the same fold. Use `groups` to keep other images together, such as the images of one
+    The detector is fitted on normal images only. It predicts 1 for normal images and -1 for outliers; images that look
+    more normal get larger scores. The threshold is set by cross-validation: each fold is scored by a detector that was
+    fitted on the other folds, and the threshold is chosen so that about the fraction `contamination` of unseen normal
+    images is predicted as outliers. `detector_` is the last of the fitted detectors. Neighbouring images, which often
+    belong together, are mostly in the same fold. Use `groups` to keep other images together, such as all images of one
     patient.
 
     Args:
@@ -44,22 +44,22 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         arch: Network that computes the features: `efficientnet-lite0`, `resnet18`, or another model name of timm.
         init: Weights of the network: `auto` (installed ImageNet weights; a network without installed weights is
             replaced by efficientnet-lite0, with a warning), `imagenet` (downloaded unless installed), `random`, a file
-            of weights, or a folder that `PMSACL.save` wrote, with the `arch` that was trained.
+            of weights, or a folder that `PMSACL.save` wrote (then `arch` must be the network that was saved).
         encoder: Trained `PMSACL` or encoder to use instead of `arch` and `init`. The detector works on a copy.
         contamination: Fraction of unseen normal images that may be flagged, above 0 and up to 0.5. `auto` is 0.05.
         settings: Settings that differ from the detector's defaults, such as {"channels": 50} for `padim`. The error
             message for an unknown name lists all names.
         device: Device to compute on: `auto` (CUDA if available, else the CPU), `cpu`, or a CUDA device such as
             `cuda:0`.
-        cv: Number of folds, 2 or more. None stands for 5 folds; detectors that are trained for minutes are then fitted
-            only once, with one of the 5 folds held out.
+        cv: Number of folds, 2 or more. Defaults to 5 folds; detectors that take minutes to train are then fitted only
+            once, with one of the 5 folds held out.
         random_state: Seed of the detector's random numbers: an integer, a RandomState, or None for a random seed.
 
     Attributes:
         detector_: The fitted detector, a torch module.
         offset_: Value of `score_samples` below which an image is predicted as an outlier.
-        left_out_scores_: float64 `(N,)`, score of each training image while that image was held out, or NaN for an
-            image that was never held out.
+        left_out_scores_: float64 `(N,)`, score of each training image by the detector that was fitted without it, or
+            NaN for an image that was never held out.
         n_features_in_: Number of values in an image, `S * S * 3`.
 
     Example:
@@ -98,8 +98,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         Args:
             X: Normal images, uint8 `(N, S, S, 3)`.
             y: Ignored. Accepted for compatibility with scikit-learn.
-            groups: `(N,)`, number or name of the group of each image, such as its patient. Images of one group are held
-                out together. None treats each image as a group of its own.
+            groups: Number or name of the group of each image, `(N,)`, such as its patient. Images of one group are held
+                out together. By default, each image is its own group.
 
         Returns:
             The fitted detector itself.
@@ -152,7 +152,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def score(self, X: np.ndarray, y: np.ndarray) -> float:
-        """Returns the AUROC, 0 to 1, with which the scores separate normal images from outliers.
+        """Returns the AUROC, 0 to 1, of the scores for separating normal images from outliers.
 
         Args:
             X: Images, uint8 `(N, S, S, 3)`.
@@ -171,8 +171,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     def heat_maps(self, X: np.ndarray) -> np.ndarray:
         """Computes heat maps of images uint8 `(N, S, S, 3)`; larger values are more abnormal.
 
-        Returns float32 `(N, h, w)` on the detector's grid, which is coarser than the images. Resize a map to overlay
-        it.
+        Returns float32 `(N, h, w)`. The maps have a lower resolution than the images: resize a map to the size of its
+        image before you overlay it.
         """
         check_is_fitted(self, "detector_")
         maps: np.ndarray = self.detector_.predict(self._images(X)).maps

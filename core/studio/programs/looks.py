@@ -29,11 +29,11 @@ Image = np.ndarray | str | os.PathLike[str]  # uint8 (H, W, 3) or (H, W), or a f
 
 
 def listed(images: Any, name: str = "images", least: int = 0) -> list[Image]:
-    """Returns a list of images from an array, a file, a folder, or a sequence of arrays and files.
+    """Converts an array, a file, a folder, or a sequence of arrays and files to a list of images.
 
-    An array (H, W, 3) or (H, W) is one image, and an array (N, H, W, 3) holds N images. `name` is the argument's name
-    in error messages. Raises ValueError for other values, for a folder without images, and for fewer images than
-    `least`.
+    An array (H, W, 3) or (H, W) is one image; an array (N, H, W, 3) contains N images. `name` is the name of the
+    argument in error messages. Raises ValueError for other values, for a folder without images, and for a sequence of
+    fewer than `least` images.
     """
     if isinstance(images, (str, os.PathLike)):
         files = sorted(f for f in Path(images).rglob("*") if f.suffix.lower() in SUFFIXES)
@@ -51,7 +51,7 @@ def listed(images: Any, name: str = "images", least: int = 0) -> list[Image]:
 
 
 def opened(image: Image) -> np.ndarray:
-    """Returns an array or a file as uint8 (H, W, 3). Raises ValueError, or Unreadable for a file, if invalid."""
+    """Loads an image as uint8 (H, W, 3). Raises ValueError for an invalid array, Unreadable for an unreadable file."""
     if isinstance(image, (str, os.PathLike)):
         try:
             return read_image(image)
@@ -106,9 +106,9 @@ class Looks:
     def at(self, run: str, image: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
         """Scores an image uint8 (H, W, 3) with the detector of run `run`.
 
-        Returns {"score", "threshold", "percentile", "flagged"} and the heat map float32 (h, w). All values but the
-        score are None until the run has scored its study. Raises ValueError if the run is unknown, unfinished or
-        damaged.
+        Returns {"score", "threshold", "percentile", "flagged"} and the heat map, float32 (h, w). Until the run has
+        scored its study, "threshold", "percentile" and "flagged" are None. Raises ValueError if the run is unknown,
+        unfinished or damaged.
         """
         runs.get_run(self._store, run)
         with self._turn:

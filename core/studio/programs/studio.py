@@ -38,7 +38,7 @@ Images: TypeAlias = "np.ndarray | str | os.PathLike[str] | Sequence[looks.Image]
 
 
 class Studio:
-    """Programming interface of a home, the data folder that the web page shows as well.
+    """Programming interface to a home, the data folder that the web page also uses.
 
     A home contains studies, runs and reviews. Each method returns when its work is done and its results are stored in
     the home. An unknown id raises a ValueError. Scores are computed inside an image's region of interest, which
@@ -46,7 +46,7 @@ class Studio:
     with a lower score, 0 to 100.
 
     Args:
-        home: Data folder, which is created if it is missing. None stands for $PMSACL_HOME or, if that is not set, the
+        home: Data folder, which is created if it is missing. Defaults to $PMSACL_HOME or, if that is not set, to the
             platform's folder for user data.
         device: Device to compute on: `auto` (CUDA if available, else the CPU), `cpu`, or a CUDA device such as
             `cuda:0`.
@@ -89,7 +89,7 @@ class Studio:
         """Returns a table of the runs of one study, or of all studies.
 
         Args:
-            study: Id of the study, or None for all studies.
+            study: Id of the study. Defaults to all studies.
 
         Returns:
             A table with the columns id, study, kind (`pretrain` for an encoder, `fit` for a detector), method (name of
@@ -120,11 +120,11 @@ class Studio:
             layout: Structure of the folder: `plain` (train/normal, test/normal, test/abnormal, test/mask), `mvtec`
                 (train/good, test/good, test/KIND, ground_truth/KIND), `loco`, `visa` or `bmad` (the structures of these
                 data sets), `classes` (a folder of normal images and other folders), `flat` (all images are normal) or
-                `table`. None detects the structure automatically.
-            patients: Regular expression that finds the patient in a file name, by its first group or else its whole
-                match. None takes the patient from the DICOM header; other files have no patient. Images of one patient
-                are held out together.
-            answers: Labels of folders whose names do not show them, {folder: label}. A label is "normal", "abnormal",
+                `table`. By default, the structure is detected automatically.
+            patients: Regular expression whose first group (without groups, the whole match) is the patient in a file
+                name. By default, the patient is read from the DICOM header, and other files have no patient. Images of
+                one patient are held out together.
+            answers: Labels of folders whose names do not reveal them, {folder: label}. A label is "normal", "abnormal",
                 or "out" for images that are not imported.
 
         Raises:
@@ -198,7 +198,7 @@ class Studio:
                 earlier recipe of the same length), `quick` (from random weights, 64 pixels), `paper` (as published,
                 days on a CPU), `from-random` (`paper` without ImageNet weights), `as-printed` (exactly the paper's
                 text, which collapses), or a published comparator: `published-droc`, `published-csi` or `published-ccd`.
-            name: Name of the run on the page, or None for a default name.
+            name: Name of the run on the page. Defaults to an automatic name.
             settings: Settings that differ from the preset, such as `steps=100`. Names with a dot need a dictionary:
                 `**{"encoder.arch": "resnet18", "medmix.k": 2}`. The error message for an unknown name lists all names.
 
@@ -220,7 +220,7 @@ class Studio:
             size: Side length in pixels to which images are resized for detectors, 16 or more.
             init: Weights of the network: `auto` (installed ImageNet weights; a network without installed weights is
                 replaced by efficientnet-lite0, with a warning), `imagenet`, `random` (for tests), a file of weights, or
-                a folder that `PMSACL.save` wrote, with the `arch` that was trained.
+                a folder that `PMSACL.save` wrote (then `arch` must be the network that was saved).
 
         Raises:
             ValueError: If the network is unknown, or if the size is out of range.
@@ -249,7 +249,7 @@ class Studio:
                 comparator of the paper: `adgan`, `cutpaste`, `dae`, `f-anogan`, `ms-ssim-ae`, `ocgan` or `panda`.
             preset: Preset of the detector's settings, such as `paper` or `quick` for `padim`, or None for the default
                 preset.
-            name: Name of the run on the page, or None for a default name.
+            name: Name of the run on the page. Defaults to an automatic name.
             settings: Settings that differ from the preset, such as `channels=50` for `padim`. The error message for an
                 unknown name lists all names.
 
@@ -265,15 +265,15 @@ class Studio:
         """Scores a study or other images with a fitted detector; returns a table with one row per image.
 
         The table has the columns score (larger is more abnormal), threshold (score above which the image is flagged),
-        percentile and flagged. Until the study has been scored, the score is the only one of these columns. Rows of a
-        study also have case, name, split (`holdout` or `test`) and label (`normal`, `abnormal` or `unknown`). Rows of
-        files also have file.
+        percentile and flagged. The last three are missing until the study has been scored. For the cases of a study,
+        the table also has the columns case, name, split (`holdout` or `test`) and label (`normal`, `abnormal` or
+        `unknown`). For image files, it also has the column file.
 
         Args:
             run: Id of the run that fitted the detector.
             images: Images to score, which are not stored: one or more arrays, uint8 `(H, W, 3)` or `(H, W)`, one or
-                more files, or a folder. None scores the study's held-out and test cases, which the page then shows as
-                well.
+                more files, or a folder. By default, the study's held-out and test cases are scored, and the page then
+                shows their scores.
 
         Raises:
             ValueError: If the run is not a finished fit of a detector, or if an image cannot be read.
@@ -297,10 +297,10 @@ class Studio:
         return frame
 
     def heat_maps(self, run: str, images: Images) -> np.ndarray:
-        """Computes heat maps, float32 `(N, h, w)` on the detector's grid, of images in the forms that `score` accepts.
+        """Computes heat maps of images, float32 `(N, h, w)`, in which larger values are more abnormal.
 
-        Larger values are more abnormal. Raises ValueError if the run is not a finished fit of a detector, or if an
-        image cannot be read.
+        `images` may have every form that `score` accepts. Maps may have a lower resolution than the images. Raises
+        ValueError if the run is not a finished fit of a detector, or if an image cannot be read.
         """
         return np.concatenate([maps for maps, _ in self._looked(run, looks.listed(images, least=1))])
 
@@ -311,7 +311,7 @@ class Studio:
         """Returns the operating point of a scored detector: {"threshold", "source", "words"}.
 
         The threshold is the score above which images are flagged. The source is `default` (the 95th percentile of the
-        held-out normal images), `dragged` (a chosen score), `limit` (false alarms are limited) or `readers` (fitted to
+        held-out normal images), `dragged` (set by hand), `limit` (set to limit false alarms) or `readers` (fitted to
         readers' decisions). The words describe the source. Raises ValueError if the run has not been scored.
         """
         runs.get_run(self.store, run)  # raises NotFound
@@ -342,16 +342,17 @@ class Studio:
         operating.choose(self.store, study, run, source, threshold, reader, labels=threshold is not None)
 
     def export_run(self, run: str, out: str | os.PathLike[str]) -> dict[str, Any]:
-        """Exports a fitted detector to a folder from which `Screen` can score images; returns the model's card.
+        """Exports a fitted detector to a folder; returns the model's card.
 
-        Raises ValueError if the folder is not empty, or if the run is not a finished fit of a detector.
+        `Screen` can score images from the folder, unless the card states why the detector has no graph. Raises
+        ValueError if the folder is not empty, or if the run is not a finished fit of a detector.
         """
         return exported.export_run(self.store, run, Path(out))
 
     def import_model(self, folder: str | os.PathLike[str], study: str, name: str | None = None) -> str:
         """Imports an exported model folder into a study; returns the id of the detector's new run.
 
-        Raises ValueError if the folder does not hold an exported model, or if the model's weights were changed.
+        Raises ValueError if the folder contains no exported model, or if the model's weights were changed.
         """
         return exported.import_model(self.store, Path(folder), study, name)["fit"]
 
@@ -360,7 +361,7 @@ class Studio:
 
         Args:
             run: Id of the run that fitted the detector.
-            roi: Whether only pixels inside the region of interest count.
+            roi: Whether only pixels inside the region of interest are evaluated.
             bootstrap: Number of bootstrap resamples for the confidence intervals, or 0 for no intervals.
 
         Returns:
@@ -386,7 +387,7 @@ class Studio:
 
         Args:
             run: Id of the run of a scored detector that has not itself learned from masks.
-            reader: Name of the reader whose masks are used, or None for all readers.
+            reader: Name of the reader whose masks are used. Defaults to all readers.
             settings: Settings that differ from the defaults, such as `tune=0` for no fine-tuning. The error message for
                 an unknown name lists all names.
 
@@ -406,19 +407,19 @@ class Studio:
 
         Args:
             study: Id of the study.
-            run: Id of the run whose scores order the list, or None for the run that the page shows first, if one has
+            run: Id of the run whose scores order the list. Defaults to the run that the page shows first, if a run has
                 scored the study.
             reader: Name of the reader whose decisions are shown.
             asked: Sort order and filters. `sort` is `percentile`, `score`, `name`, `added`, `reviewed`, `decision`,
                 `disagreement`, or `teaches` (most informative annotation first); `descending` is True by default.
                 `splits` is a tuple of `test` (the default), `holdout` and `train`. The filters are `flagged` and
-                `has_mask` (True or False), `decision` (`unread`, `read`, `normal`, `abnormal`, `unsure`, `against` the
-                flag, or `differs` from another reader's decision), `mine` (True for cases assigned to the reader),
-                `label` (`normal`, `abnormal` or `unknown`), `tag`, and `text` (part of the name).
+                `has_mask` (True or False), `decision` (`unread`, `read`, `normal`, `abnormal`, `unsure`; `against`
+                for a conflict with the flag, `differs` for one between readers), `mine` (True for cases assigned to the
+                reader), `label` (`normal`, `abnormal` or `unknown`), `tag`, and `text` (part of the name).
 
         Returns:
             A table with one row per case and the columns case, name, decision (missing if the reader has not decided),
-            score, percentile, flagged (missing without scores), disagreement (0 to 1), tags, and kinds (of findings).
+            score, percentile, flagged (these are missing without scores), disagreement (0 to 1), tags, kinds.
 
         Raises:
             ValueError: If a name in `asked` is unknown.

@@ -1,1 +1,1 @@
-"""Reproduces the paper's tables on a study: executes missing runs and compares with the published numbers."""
+"""Reproduces the paper's tables on a study: executes missing runs, and compares results with the published numbers."""

@@ -1,6 +1,6 @@
-"""Rows of the report's tables: each is an encoder and a detector with changed options, run as on the page.
+"""Arms, the rows of the report's tables. An arm is an encoder and a detector with some changed options.
 
-Runs are named after all their settings, so that finished runs are found and reused.
+Its runs are ordinary runs that are named after all their settings, so that finished runs are found and reused.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from core.studio.runs.sides import SIZE, side_for
 class Arm(Config):
     """A row of a table: an encoder, a detector, and changes to their presets.
 
-    encoder: Objective that the encoder is trained with, or `untrained`. Arms with the same settings share an encoder.
-    preset, fit_preset: Names of the presets of the encoder and of the detector.
-    pretrain, fit: Changes to these presets, with dotted keys; an untrained encoder only uses `encoder.arch` and
-    `encoder.init`.
+    encoder: Objective with which the encoder is trained, or `untrained`. Arms with equal settings share an encoder.
+    preset: Name of the encoder's preset.
+    fit_preset: Name of the detector's preset.
+    pretrain: Changes to the encoder's preset, with dotted keys; if untrained, only `encoder.arch` and `encoder.init`.
+    fit: Changes to the detector's preset, with dotted keys.
     sized: Whether the encoder uses the image side length of the report (--size) instead of the preset's.
     fit_size: Image side length of the detector in pixels, or 0 for the encoder's side length.
     closer: Whether the detector uses larger images if the study has few and large images (runs.sides).
@@ -47,7 +48,7 @@ class Arm(Config):
     fit: dict = field(default_factory=dict)
 
     def start(self) -> Config:
-        """Returns the detector's preset `fit_preset`, or its default settings if it has no such preset."""
+        """Returns the settings of the detector: the preset `fit_preset` or, without such a preset, the defaults."""
         kind = DETECTORS.get(self.detector)
         return kind.presets.get(self.fit_preset) or kind.Config()
 
@@ -55,10 +56,9 @@ class Arm(Config):
 def fitted(
     store: Store, study: str, arm: Arm, seed: int, *, size: int, device: str = "auto", should_stop: Stop = never
 ) -> str:
-    """Fits and scores the detector of an arm, reusing finished runs, and returns the id of the fit.
+    """Fits and scores the detector of an arm, reusing or resuming existing runs, and returns the id of the fit.
 
-    size: Image side length of the report in pixels, see `Arm.sized`.
-    Raises Stopped if `should_stop` returns True; a later call resumes the run.
+    size: Image side length of the report in pixels (see `Arm.sized`). Raises Stopped if `should_stop` returns True.
     """
     arm = _at_side(store, study, arm)
     return _fit(store, _encoder(store, study, arm, seed, size, device, should_stop), arm, seed, device, should_stop)
@@ -121,7 +121,7 @@ def _fit_of(arm: Arm, encoder: str, seed: int) -> tuple[str, Config]:
 
 
 def existing_runs(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[dict | None, dict | None]:
-    """Returns the existing runs of an arm's encoder and detector, or None for each missing run. Starts no run."""
+    """Returns the rows of an arm's encoder run and detector run, each None if it does not exist. Starts no run."""
     arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)
     encoder = _trained(store, study, arm, seed, name, config)
@@ -132,8 +132,8 @@ def existing_runs(store: Store, study: str, arm: Arm, seed: int, *, size: int) -
 def work_of(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> dict[str, list[tuple[str, dict]]]:
     """Returns the remaining steps of an arm: {"encoder": [(step, run)], "fit": [(step, run)]}.
 
-    A run is the row of an existing run, or the study, method, name and configuration of a future run. Arms that share
-    an encoder have the same `name` for its run.
+    `run` is the row of an existing run, or the study, method, name and configuration of a run still to be created. Arms
+    that share an encoder have the same `name` for its run.
     """
     arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)
@@ -148,7 +148,7 @@ def work_of(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> dict
 
 
 def is_scored(run: dict) -> bool:
-    """Returns whether a detector's run is finished and has scored its study."""
+    """Returns whether a detector's run is done and has scored the cases of its study."""
     return run["status"] == "done" and "threshold" in run["summary"]
 
 

@@ -1,4 +1,4 @@
-"""Settings, folder, job and state of a report. The state lists the cells of its tables with their results and runs."""
+"""Checks the settings of a report, queues the job that makes it, and returns which of its cells are finished."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from core.studio.training.estimate import Estimate, usual_seconds
 
 
 def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict[str, Any]:
-    """Returns the state of the report with these settings (a result of `settings`), without running anything.
+    """Returns the state of the report with the given settings (a result of `settings`). Starts no run.
 
-    roi: Whether values are those inside the region of interest.
+    roi: Whether only pixels inside the region of interest count.
 
     Returns:
-        The keys "tables" (name, title, heads and rows of each table), "done" and "wanted" (number of finished cells,
-        and of all cells), "files" and "made" (formats and time of the last report), "job" (newest job), "beside"
-        (published data set, and whether it is the study's own) and "network". Rows contain results, published numbers
-        and run ids.
+        "tables" lists each table's name, title, column heads and rows (results, published numbers and run ids).
+        "done" is the number of finished cells, "wanted" that of all cells, and "job" the newest job. "files" and "made"
+        are the formats and the time of the last report. "beside" names the data set of the published numbers and
+        whether the study is named after it. "network" describes the backbone.
     """
     dataset, is_own = comparison_dataset(study)
     protocol, last = settings["protocol"], _last(store, study)
@@ -58,12 +58,12 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
 
 
 def missing(store: Store, study: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns how many cells the report with these settings lacks, and an estimate of the time that they will take.
+    """Counts the report cells that are still to be computed, and estimates how long this will take.
 
-    A cell is the result of a row with one seed. It is expected to take the mean time of its row. In a row without
-    results, it takes the usual time at the speed of this machine, and an encoder that several cells share counts once.
+    A cell is the result of a row with one seed. It is expected to take the mean time of the row's finished cells or,
+    without any, the usual time of its steps on this machine. An encoder shared by several cells is then counted once.
 
-    Returns {"cells", "seconds", "rows"}, where rows has the seconds of incomplete rows by table and label.
+    Returns {"cells": number, "seconds": total, "rows": {table: {label: seconds}}}; "rows" has incomplete rows only.
     """
     slower, encoders = Estimate(store).slower, set[str]()
     cells, costs = 0, dict[str, dict[str, float]]()
@@ -133,18 +133,18 @@ def settings(
     protocol: str = "paper",
     **others: Any,
 ) -> dict[str, Any]:
-    """Checks the settings of a report and returns them as the arguments of the report's step.
+    """Checks the settings of a report and returns them as the arguments of the job step `report`.
 
     Args:
-        study: Name of the study.
-        tables, rows: Names of the tables, and labels of the rows, or None for all.
+        tables: Names of the tables; defaults to all tables.
+        rows: Labels of the rows; defaults to all rows.
         seeds: Number of seeds, starting from `first_seed`.
         budget: One of `tables.BUDGETS`.
-        network: Name of the network, or None for the default of the budget.
-        weights: `imagenet` or a weights file, or None for the default of the network.
-        size: Image side length in pixels, or None for the default of the budget.
-        protocol: Source of the thresholds, `paper` or `held-out`.
-        **others: Data set of the published numbers, device, number of bootstrap samples, and folder.
+        network: Name of the network; defaults to the network of the budget.
+        weights: `imagenet` or a weights file; defaults to the weights of the network.
+        size: Image side length in pixels; defaults to that of the budget.
+        protocol: How thresholds are chosen, `paper` or `held-out`.
+        **others: `dataset` of the published numbers, `device`, number of `bootstrap` samples, and folder `out`.
 
     Raises:
         NotFound: If the study is unknown.
@@ -165,14 +165,14 @@ def settings(
 
 
 def folder(store: Store, study: str) -> Path:
-    """Returns the default folder of a study's report."""
+    """Returns the default folder for the files of a study's report."""
     return store.home.path / "reports" / study
 
 
 def submit(store: Store, asked: dict[str, Any]) -> int:
-    """Queues a report with the settings `asked` and returns the job's id.
+    """Queues a job that makes a report with the settings `asked`, and returns the job's id.
 
-    Raises ValueError if the study's last report is unfinished.
+    A repeated request returns the active job. Raises ValueError if another report job of the study is unfinished.
     """
     steps = [{"step": "report", "run": "", "args": asked}]
 
@@ -186,13 +186,13 @@ def submit(store: Store, asked: dict[str, Any]) -> int:
 
 
 def job_of(store: Store, study: str) -> dict[str, Any] | None:
-    """Returns the newest job of a study's report, which may have ended, or None if there is no job."""
+    """Returns the newest report job of a study, even if it has ended, or None if there is none."""
     report_jobs = (job for job in jobs.list_jobs(store) if job["step"] == "report" and job["args"]["study"] == study)
     return max(report_jobs, key=lambda job: job["id"], default=None)
 
 
 def report_step(work: Work) -> None:
-    """Makes a report as a step of a job, whose arguments are a result of `settings`."""
+    """Makes a report, as a step of a job. The arguments of the step are a result of `settings`."""
     from core.studio.report.report import make_report  # loads matplotlib, which few other steps need
 
     make_report(work.store, work.args, work.report, work.should_stop)

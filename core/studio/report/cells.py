@@ -1,4 +1,4 @@
-"""Cells of the report: the results of an arm (arms.py) with one seed, and the time and memory of its runs."""
+"""Computes the cells of the report: an arm's results with one seed, and the time and memory that its runs needed."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ Rows = dict[tuple[str, bool], dict[str, Any]]
 class Cell:
     """Results of an arm with one seed, or the reason why there are none.
 
-    fit, encoder: Ids of the detector's run and of the encoder's run, or "".
-    seconds: Duration of training, fitting and scoring.
+    fit: Id of the detector's run, or "" if it failed.
+    encoder: Id of the encoder's run, or "" if the detector's run failed.
+    seconds: Total duration of training, fitting and scoring.
     memory: Peak memory in bytes, or None if unknown.
-    rows: Results of `results.evaluate_run` by (protocol, whether only pixels inside the region of interest count).
+    rows: Results of `results.evaluate_run` by (protocol, roi), where `roi` restricts pixels to the region of interest.
     error: Reason why there are no results, or "".
     """
 
@@ -63,11 +64,10 @@ def run_cell(
     bootstrap: int = 1000,
     should_stop: Stop = never,
 ) -> Cell:
-    """Runs and evaluates an arm with one seed, reusing finished runs. A cell whose run failed has an `error`.
+    """Runs and evaluates an arm with one seed, reusing finished runs. If a run fails, the cell has an `error`.
 
     size: Image side length in pixels.
-    bootstrap: Number of bootstrap samples for intervals.
-    Raises Stopped if `should_stop` returns True.
+    bootstrap: Number of bootstrap samples for intervals. Raises Stopped if `should_stop` returns True.
     """
     started = now()
     reset_peak()
@@ -131,24 +131,24 @@ def _test(store: Store, cell: Cell) -> tuple[str, StudyArrays, np.ndarray]:
 
 
 def scores_of(store: Store, cell: Cell, roi: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the scores (N,) and labels (N,) of the test cases with known labels; label 1 is abnormal."""
+    """Returns the scores and the labels, both `(N,)`, of the N test cases with known labels; 1 means abnormal."""
     _, arrays, test = _test(store, cell)
     labels = (arrays.label[test] == "abnormal").astype(int)
     return read_scores(store, cell.fit, arrays.case_ids[test], roi), labels
 
 
 def patients_in(store: Store, cell: Cell, masked: bool = False) -> np.ndarray | None:
-    """Returns the patient of each test case with a known label (and a mask if `masked`), or None if unknown."""
+    """Returns the patients of the test cases with known labels (and lesion masks, if `masked`), or None if unknown."""
     study, arrays, test = _test(store, cell)
     test = test[arrays.has_mask[test].astype(bool)] if masked else test
     return patients_of(store, study, arrays.case_ids[test])
 
 
 def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
-    """Returns the Dice coefficients (M,) of the test cases with a lesion mask.
+    """Returns the Dice coefficients `(M,)` of the M test cases with a known label and a lesion mask.
 
-    Outlines use the pixel threshold in `cell.rows[protocol, roi]`. The coefficient is NaN if a case has no lesion pixel
-    inside the region of interest. The result is empty if there are no masks or no pixel threshold.
+    Predicted regions are outlined at the pixel threshold in `cell.rows[protocol, roi]`. A coefficient is NaN if the
+    case has no lesion pixel in the region of interest. The result is empty if there are no masks or no pixel threshold.
     """
     row = cell.rows[protocol, roi]
     level = row.get("pixel_threshold")
@@ -166,7 +166,7 @@ def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
 
 
 def reset_peak() -> None:
-    """Resets the peak memory of the GPU or, without a GPU, of this process if the system allows it."""
+    """Resets the peak memory of the GPU or, without a GPU, that of this process if the system allows it."""
     import torch
 
     gc.collect()

@@ -1,7 +1,7 @@
-"""Numbers published in the paper, by table, data set and row, and published settings of comparators.
+"""The paper's numbers by table, data set and row, and the published settings of the comparators.
 
-`SPREAD` has standard deviations over five runs (Table standard_deviation). Values are as printed except those in
-`DERIVED`. `STARRED` has the rows of Table detection that the paper marks as not using ImageNet pre-training.
+`SPREAD` contains standard deviations over five runs (Table standard_deviation). Values are as printed except those in
+`DERIVED`. `STARRED` lists the rows of Table detection that the paper marks as not using ImageNet's weights.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ SPREAD = {  # five runs of PMSACL - PaDiM
 
 
 def published(table: str, dataset: str, row: str) -> dict[str, float]:
-    """Returns the paper's numbers of a row by metric. The result is empty if the paper prints none."""
+    """Returns the paper's numbers for a row, by metric, or {} if the paper prints none."""
     if table in _AUROC:
         value = _AUROC[table].get(dataset, {}).get(row)
         return {} if value is None else {"auroc": value}
@@ -155,16 +155,16 @@ def published(table: str, dataset: str, row: str) -> dict[str, float]:
 
 
 def spread(table: str, dataset: str, row: str) -> dict[str, float]:
-    """Returns a row's standard deviations over five runs by metric. The result is empty if the paper prints none."""
+    """Returns the paper's standard deviations over five runs for a row, by metric, or {} if the paper prints none."""
     printed = table in ("detection", "ssl") and row in ("PMSACL", "PMSACL - PaDiM")
     return dict(zip(DETECTION, SPREAD.get(dataset, ()), strict=False)) if printed else {}
 
 
 def comparison_dataset(study: str, dataset: str | None = None) -> tuple[str, bool]:
-    """Returns the data set whose published numbers are shown next to a study's results, and whether it was chosen.
+    """Returns the data set whose published numbers are shown next to a study's results, and whether it was specified.
 
-    The data set is `dataset`, or the data set that the study is named after. If neither chooses one, it is
-    Hyper-Kvasir, and the second result is False. Raises ValueError if `dataset` is unknown.
+    The data set is `dataset` or, by default, the one that the study is named after. If there is none, the result is
+    Hyper-Kvasir and False. Raises ValueError if `dataset` is unknown.
     """
     named = dataset or dataset_of(study)
     if named and named not in DATASETS:
@@ -173,7 +173,7 @@ def comparison_dataset(study: str, dataset: str | None = None) -> tuple[str, boo
 
 
 def dataset_of(study: str) -> str | None:
-    """Returns the paper's data set whose name the study's name starts with, or None if there is none."""
+    """Returns the paper's data set if the study's name starts with the name of one, or None otherwise."""
     plain = study.replace("-", "").replace("_", "").lower()
     return next((name for name in DATASETS if plain.startswith(name)), None)
 
@@ -184,7 +184,7 @@ _WEAK = "the paper asks for SimCLR's weak views for every method"
 
 @dataclass(frozen=True)
 class Source:
-    """Publication of a comparator, with the reason for each setting in which the preset `paper` differs from it."""
+    """Publication of a comparator. `why` gives the reason for each setting that differs in our preset `paper`."""
 
     reference: str
     why: dict[str, str]
@@ -249,7 +249,7 @@ SOURCES = {
 
 
 def compared() -> list[tuple[str, ...]]:
-    """Returns the settings of comparators that differ from the published settings, as rows with the columns COMPARED.
+    """Returns our settings of comparators that differ from the published ones, as table rows with the columns COMPARED.
 
     Raises KeyError if SOURCES has no reason for a difference.
     """

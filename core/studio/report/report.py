@@ -44,7 +44,7 @@ def make_report(
     """Executes missing runs, writes FILES (omitting tables without rows), and returns the contents of the JSON file.
 
     settings: Settings of the report, a result of `board.settings`.
-    report: Function that is called after each cell.
+    report: Function that is called with the progress after each cell.
     If an arm fails, its row shows the reason, and other arms still run. Raises Stopped if `should_stop` returns True.
     """
     study, seeds, size, budget, protocol = (settings[k] for k in ("study", "seeds", "size", "budget", "protocol"))
@@ -113,9 +113,9 @@ STARS = (
 def page(facts: dict[str, Any], tables: list[Table], views: list[dict[str, Any]], pictures: dict[str, bytes]) -> str:
     """Returns the report as an HTML page.
 
-    facts: Settings of the report.
-    views: Lines and claims for whole images and for regions of interest, each {"roi", "lines", "claims"}.
-    pictures: PNG images, by caption.
+    facts: Description of the report: study, budget, seeds, image size, protocol, time, data set and network.
+    views: Results for whole images and for regions of interest, each as {"roi", "lines", "claims"}.
+    pictures: PNG images by caption.
     """
     seeds = facts["seeds"]
     paper_numbers = f"the paper's number on {facts['dataset']}"
@@ -216,7 +216,7 @@ _COLUMNS = ("table", "row", "seed", "protocol", "roi", *METRICS, "seconds", "mem
 
 
 def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
-    """Returns the cells as CSV, with one line per table, row, seed, protocol and region (whole or of interest)."""
+    """Returns the cells as CSV, one line per table, row, seed, protocol and region (image or region of interest)."""
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     out.writerow([*_COLUMNS, "error"])
@@ -275,7 +275,7 @@ SHOWN = 6
 
 
 def figures(store: Store, study: str, size: int, cells: list[Cell]) -> dict[str, bytes]:
-    """Draws the report's figures: {caption: PNG}. If no PMSACL row has a Dice, only the MedMix figure is drawn."""
+    """Returns the report's figures, {caption: PNG}. If no PMSACL row has a Dice, only the MedMix figure is drawn."""
     pictures = {"MedMix on normal images: classes A_0 to A_3, a row each": medmix_strip(store, study, size)}
     ours = [c for c in cells if not c.error and c.label.startswith("PMSACL") and c.rows["paper", False].get("dice")]
     if not ours:
@@ -293,7 +293,7 @@ def figures(store: Store, study: str, size: int, cells: list[Cell]) -> dict[str,
 
 
 def clusters_figure(store: Store, encoder: str) -> bytes | None:
-    """Draws the features before and after training as PNG, or returns None if fewer than two encoders are saved."""
+    """Draws an encoder's features before and after training as PNG; returns None if fewer than two epochs are saved."""
     epochs = [snapshot.epoch for snapshot in snapshots(store, runs.get_run(store, encoder))]
     if len(epochs) < 2:
         return None
@@ -306,7 +306,7 @@ def clusters_figure(store: Store, encoder: str) -> bytes | None:
 
 
 def medmix_strip(store: Store, study: str, size: int) -> bytes:
-    """Draws some training images without lesions and with one, two and three pasted lesions, as PNG."""
+    """Draws SHOWN training images with zero to three pasted lesions, one row per number of lesions, as PNG."""
     import cv2
     import torch
 

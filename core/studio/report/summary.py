@@ -1,4 +1,4 @@
-"""Rows of the report's tables, with the paper's numbers, and tests of claims that one row is better than another."""
+"""Summarises cells as the rows of the report's tables, and tests claims that one row is better than another."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ HEADS = {
 class Line:
     """A row of a table, as it is shown in the report.
 
-    values: Mean and standard deviation over seeds by metric; the standard deviation is None for one seed.
+    values: Mean and standard deviation over seeds by metric; the standard deviation is None for a single seed.
     ci: 95 % interval of the first seed by metric.
-    paper, spread: Numbers in the paper by metric, and their standard deviations over five runs.
-    derived: How numbers that the paper does not print were derived, or "".
-    starred, paper_starred: Whether our row, and the paper's row, do not use ImageNet's weights.
-    seeds, collapsed: Number of seeds with results, and number of these whose encoder has collapsed.
-    seconds, memory: Mean duration and mean peak memory in bytes, over seeds.
+    paper: The paper's numbers by metric; `spread` contains their standard deviations over five runs.
+    derived: How a number that the paper does not print was derived, or "".
+    starred: Whether our row does not use ImageNet's weights; `paper_starred` is the same for the paper's row.
+    seeds: Number of seeds with results; `collapsed` counts those whose encoder has collapsed.
+    seconds: Mean duration over seeds; `memory` is the mean peak memory in bytes.
     error: Reason why there are no results, or "".
     """
 
@@ -50,7 +50,7 @@ class Line:
 
 
 def lines_of(table: Table, cells: list[Cell], dataset: str, roi: bool, protocol: str) -> list[Line]:
-    """Returns a line for each row of a table, summarised from its cells. A row without results has an error."""
+    """Returns a `Line` for each row of a table, computed from its cells. A row without results has an `error`."""
     lines = []
     for arm in table.arms:
         row_cells = [c for c in cells if c.label == arm.label]
@@ -87,7 +87,7 @@ class Claim:
     """A claim that the row `better` is better than the row `than`, with the result of its test.
 
     difference: Mean of `metric` over seeds for `better`, minus the mean for `than`.
-    p, corrected: p value of the paired test, before and after Holm's correction.
+    p: p value of the paired test; `corrected` is the p value after Holm's correction.
     """
 
     table: str
@@ -100,18 +100,18 @@ class Claim:
 
     @property
     def holds(self) -> bool:
-        """Whether the row `better` is significantly better, at the level 0.05 after correction."""
+        """Whether the row `better` is significantly better at the 0.05 level after correction."""
         return self.difference > 0 and self.corrected < 0.05
 
 
 def judged_claims(
     store: Store, tables: list[Table], cells: dict[str, list[Cell]], roi: bool, protocol: str
 ) -> list[Claim]:
-    """Tests all claims about rows with results, by DeLong's test for AUROC and a paired bootstrap for Dice.
+    """Tests all claims whose two rows have results: AUROC by DeLong's test, and Dice by a paired bootstrap.
 
-    The tested units are patients or, if patients are unknown, images. Holm's correction covers the claims of all
-    tables.
-    cells: Cells of each table, by the name of the table.
+    The tests treat patients or, if these are unknown, images as independent. Holm's correction is applied to the claims
+    of all tables together.
+    cells: Cells by the name of their table.
     """
     claims: list[Claim] = []
     scores: dict[str, np.ndarray] = {}

@@ -1,4 +1,4 @@
-"""The paper's tables as lists of arms; further registered detectors are added to the first table.
+"""Defines the paper's tables as lists of arms. Table detection also has a row for every other registered detector.
 
 All rows of a report use the same network and initial weights (`NETWORKS`), so that rows differ only in the method.
 """
@@ -21,7 +21,7 @@ FILES = {"html": "report.html", "csv": "report.csv", "tex": "report.tex", "json"
 
 @dataclass(frozen=True)
 class Network:
-    """The backbone of all rows, with its title and its initial weights as in `encoder.init`."""
+    """Backbone that all rows share. `arch` and `weights` are the options `encoder.arch` and `encoder.init`."""
 
     arch: str
     title: str
@@ -68,7 +68,7 @@ QUICK_FIT = {
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the paper, with a row per arm and a column per metric. Claims are pairs of labels (better, than)."""
+    """A table of the paper, with a row per arm and a column per metric. A claim is a pair of labels (better, than)."""
 
     name: str
     title: str
@@ -115,7 +115,7 @@ def detection() -> Table:
 
 
 def localisation() -> Table:
-    """Builds Table localisation, in which PaDiM and IGD are fitted on three encoders each."""
+    """Builds Table localisation, in which PaDiM and IGD are each fitted on three encoders."""
     rows = [*_on("padim"), *_on("igd")]
     claims = tuple((f"PMSACL - {d}", f"{o}{d}") for d in ("PaDiM", "IGD") for o in ("CCD - ", ""))
     metrics = (*LOCALISATION, "pro_all")  # the paper's PRO only counts false positives on abnormal images
@@ -162,7 +162,7 @@ def augment() -> Table:
 
 
 def classes() -> Table:
-    """Builds a table for Fig. ablation_num_aug, which compares 2 to 8 classes of MedMix (with A_0) using PaDiM."""
+    """Builds a table for Fig. ablation_num_aug, which compares 2 to 8 MedMix classes (with A_0, normal) using PaDiM."""
     rows = [Arm(f"{k + 1} classes", "padim", pretrain={"k": k}) for k in range(1, 8)]
     return Table("classes", "Number of MedMix classes, PaDiM", ("auroc",), tuple(rows), _claims("4 classes", rows))
 
@@ -177,7 +177,7 @@ def centres() -> Table:
 
 
 def temperature() -> Table:
-    """Builds a table for alpha and tau of Eq. 7, for which the paper gives neither values nor results."""
+    """Builds a table that varies alpha and tau of Eq. 7; the paper gives neither values nor results for them."""
     rows = [
         *(Arm(f"alpha {alpha:g}", "padim", pretrain={"alpha": alpha}) for alpha in (0.5, 1.0, 2.0, 4.0)),
         *(Arm(f"tau {tau:g}", "padim", pretrain={"tau": tau}) for tau in (0.07, 0.2, 0.5)),
@@ -191,9 +191,9 @@ TABLES: dict[str, Callable[[], Table]] = {
 
 
 def network_of(budget: str, name: str | None = None, weights: str | None = None) -> Network:
-    """Returns the network `name`, or the default network of the budget if the name is None.
+    """Returns the network `name`, which defaults to the network of the budget.
 
-    weights: `imagenet` or a weights file, or None for the default. Raises ValueError if the network is unknown.
+    weights: `imagenet` or a weights file; defaults to the network's own. Raises ValueError if the network is unknown.
     """
     network = NETWORKS.get(name or BUDGETS.get(budget, ""))
     if network is None:
@@ -202,25 +202,25 @@ def network_of(budget: str, name: str | None = None, weights: str | None = None)
 
 
 def is_starred(arm: Arm) -> bool:
-    """Returns whether a row starts from random weights; the paper marks such rows with an asterisk."""
+    """Returns whether an arm starts from random weights; the paper marks such rows with an asterisk."""
     return arm.pretrain.get("encoder.init", "random") == "random"
 
 
 def tables_of(
     names: list[str], budget: str, only: list[str] | None = None, network: Network | None = None
 ) -> list[Table]:
-    """Returns tables with the presets of a budget and the same network in all rows.
+    """Builds tables whose rows use the presets of a budget and the same network.
 
-    In the budget `quick`, training has fewer epochs, some detectors have fewer steps (`QUICK_FIT`), and encoders with
-    ImageNet's weights are trained as in the preset `imagenet` (`CAREFUL`). In the budget `paper`, all layers are
-    trained and comparators have their published settings (presets `published` of detectors and `published-NAME` of
-    objectives), except in the ablation, whose rows differ in one setting each.
+    In the budget `quick`, encoders are trained for fewer epochs and some detectors for fewer steps (`QUICK_FIT`), and
+    pretrained networks are trained as in the preset `imagenet` (`CAREFUL`). In the budget `paper`, all layers are
+    trained, and comparators have their published settings (the detectors' presets `published` and the objectives'
+    presets `published-NAME`), except in the ablation, whose rows differ in one setting each.
 
     Args:
         names: Names of the tables.
         budget: Name of the budget.
-        only: Labels of the rows, or None for all rows.
-        network: Network of all rows, or None for the default of the budget.
+        only: Labels of the rows; defaults to all rows.
+        network: Network of all rows; defaults to the network of the budget.
 
     Raises:
         ValueError: If a table, a budget or a label is unknown.

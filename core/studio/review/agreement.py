@@ -17,12 +17,12 @@ Z = 1.959963984540054  # standard normal quantile of a two-sided 95 % interval
 
 
 def cohen(table: np.ndarray) -> dict:
-    """Computes Cohen's kappa of two readers, with a 95 % interval by Fleiss, Cohen and Everitt (1969).
+    """Computes Cohen's kappa of two readers, with the 95 % interval of Fleiss, Cohen and Everitt (1969).
 
-    table: Number of cases for each pair of decisions, (K, K), with the first reader in rows.
+    table: Number of cases for each pair of decisions, (K, K), with the first reader's decisions in rows.
 
     Returns {"kappa", "low", "high", "n": number of cases, "agreement": fraction of cases on which the readers agree}.
-    "kappa" is None if there are no cases or if agreement by chance alone is complete.
+    "kappa" and its limits "low" and "high" are None if there are no cases or if all decisions are the same.
     """
     n = float(table.sum())
     if n == 0:
@@ -45,9 +45,9 @@ def cohen(table: np.ndarray) -> dict:
 
 
 def table_of(first: Mapping[int, str], second: Mapping[int, str]) -> np.ndarray:
-    """Counts the pairs of decisions on cases that two readers both decided, int (3, 3), with the first reader in rows.
+    """Returns a table, int (3, 3), of two readers' decisions on the cases that both read, first reader in rows.
 
-    first, second: Decisions of each reader by case.
+    first, second: Decisions of each reader by case id. Rows and columns follow the order of DECISIONS.
     """
     table = np.zeros((len(DECISIONS), len(DECISIONS)), int)
     for case in first.keys() & second.keys():
@@ -56,12 +56,12 @@ def table_of(first: Mapping[int, str], second: Mapping[int, str]) -> np.ndarray:
 
 
 def fleiss(counts: np.ndarray) -> dict:
-    """Computes Fleiss' kappa of several readers, with a 95 % bootstrap interval over cases.
+    """Computes Fleiss' kappa of several readers, with a 95 % interval from a bootstrap over the cases.
 
-    counts: Number of readers who chose each of K decisions on each of N cases, (N, K).
+    counts: For each of N cases, the number of readers who chose each of K decisions, (N, K).
 
-    Returns {"kappa", "n": number of cases, "readers": number of readers, "low", "high"}. Raises ValueError unless all
-    cases were read by the same number of readers, at least two.
+    Returns {"kappa", "n": number of cases, "readers": number of readers, "low" and "high": limits of the interval}.
+    Raises ValueError unless all cases were read by the same number of readers, at least two.
     """
     if len(counts) == 0:
         return {"kappa": None, "low": None, "high": None, "n": 0, "readers": 0}
@@ -85,7 +85,7 @@ def fleiss(counts: np.ndarray) -> dict:
 
 
 def opinions(store: Store, study: str) -> dict[int, dict[str, str]]:
-    """Returns the last decisions of all readers, without adjudications, as {case id: {reader: decision}}."""
+    """Returns each reader's last decision on each case, excluding adjudications, as {case id: {reader: decision}}."""
     rows = store.query(
         "SELECT k.case_id, k.reader, k.stage, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
         "WHERE c.study = ? AND k.stage != 'adjudication' ORDER BY k.stage",
@@ -98,12 +98,12 @@ def opinions(store: Store, study: str) -> dict[int, dict[str, str]]:
 
 
 def agreement(store: Store, study: str) -> dict:
-    """Compares the last decisions of a study's readers in pairs and all together.
+    """Computes how well a study's readers agree in their last decisions, for each pair and for all together.
 
-    Returns {"stage": "last", "readers": names of the readers, "decisions": DECISIONS, "pairs": table and result of
-    `cohen` for each pair of readers with common cases, "fleiss": result of `fleiss` on the cases that all readers read,
-    or None for fewer than three readers, "differ": cases on which readers differ, with each reader's decision and the
-    adjudication}.
+    Returns {"stage": "last", "readers": names of the readers, "decisions": DECISIONS, "pairs": for each pair of readers
+    with common cases, {"readers", "confusion": result of `table_of`} and the keys of `cohen`, "fleiss": result of
+    `fleiss` on the cases that all readers read, or None for fewer than three readers, "differ": cases on which readers
+    differ, as [{"case": id, "name", "decisions": {reader: decision}, "adjudication"}]}.
     """
     decisions = opinions(store, study)
     readers = sorted({r for case in decisions.values() for r in case})

@@ -1,6 +1,6 @@
 """Measures the reliability of a run's threshold and scores: false alarms, missed lesions, drift and calibration.
 
-`measure` makes the measurements that need predictions and stores the results with the run. `believed` combines these
+`measure` computes everything that needs predictions and stores the results with the run. `reliability` combines these
 results with data from the database.
 """
 
@@ -40,12 +40,12 @@ PAUSED = "Paused: the promise holds for images like the held-out ones, but image
 
 
 def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
-    """Pastes synthetic lesions into held-out normals, compares held-out with new images, and stores the results.
+    """Measures how many synthetic lesions a run flags and how new images differ from held-out ones; stores the results.
 
-    Returns {"threshold": threshold in effect, "planted": fields of `Planted` for each size and contrast, "groups":
-    fields of `Changed` for each device or day of import, "pictures": ids of example cases, "usual" and "new", for each
-    group that differs, "made": time of the measurement}. Example cases have a typical value of the measure that differs
-    most. Raises ValueError if the run has not scored its study.
+    Returns {"threshold": threshold in effect, "planted": fields of `Planted` for each size and contrast, "groups": by
+    device or day of import, fields of `Changed` for each image measure, "pictures": ids of example cases by group, only
+    for groups that differ, as {"usual", "new"}, "made": time of the measurement}. Example cases are the most typical in
+    the measure that differs most. Raises ValueError if the run has not scored its study.
     """
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
@@ -75,11 +75,11 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
 def planted_sensitivity(
     store: Store, study: str, config: MedMixConfig, device: str = "auto", should_stop: Stop = never
 ) -> dict[str, Any]:
-    """Measures which synthetic lesions, pasted into held-out normals by MedMix, the study's default run flags.
+    """Measures how often the study's default run flags held-out normals into which MedMix pasted a synthetic lesion.
 
     Returns {"run": id of the run, "name", "threshold", "planted": fields of `Planted` for each size and opacity, with
-    the `wilson` fraction of flagged images as "found"}. Raises ValueError if no run has scored the study or no normal
-    images are held out, and Stopped if `should_stop` returns True.
+    the fraction of flagged images, as `wilson` returns it, under "found"}. Raises ValueError if no run has scored the
+    study or no normal images are held out, and Stopped if `should_stop` returns True.
     """
     scored_by = scored_runs(store, study)
     if not scored_by:
@@ -119,7 +119,7 @@ def _planted(
 
 
 def measured(work: Work) -> None:
-    """Runs `measure` for the run of a job."""
+    """Runs `measure` as a job, on the job's run."""
     measure(work.store, work.run, work.device)
 
 
@@ -128,11 +128,11 @@ def _middle(values: np.ndarray, cases: np.ndarray) -> list[int]:
 
 
 def reliability(store: Store, study: str, run_id: str) -> dict[str, Any]:
-    """Returns all measurements of the reliability of a run's threshold and scores.
+    """Returns all results on the reliability of a run's threshold and scores.
 
     Returns {"promise": result of `promise`, "planted": stored results of `measure`, "changed": result of `alarm`,
     "plain": image measures in which new images differ from held-out ones, by device or day of import, "calibration":
-    result of `calibration`, "enough": ENOUGH, "made": time of `measure`}. Values without enough data are None or [].
+    result of `calibration`, "enough": ENOUGH, "made": time of `measure`}. Results that lack enough data are None or [].
     """
     cases = scored(store, study, run_id)
     stored = runs.get_run(store, run_id)["summary"].get(KEPT) or {}
@@ -206,18 +206,18 @@ def _held_out_for(devices: np.ndarray, device: str | None) -> np.ndarray:
 
 
 def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any] | None:
-    """Tests whether new normal images still score like held-out normals, by a test martingale over all imports.
+    """Tests with a martingale over all imports whether new normal images still score like held-out normals.
 
     cases: Result of `scored` for the run.
 
     Returns {"cases": number of new cases, "capital": largest value of the martingale, which bets against exchangeable
-    scores, "since": day on which the capital reached the alarm level, or None, "words", "caveat"}, or None if there is
-    too little to compare.
+    scores, "since": day on which the capital reached the alarm level, or None, "words": summary, "caveat": warning if
+    patients are unknown}, or None if there are too few cases to compare.
 
-    Each device has its own series of images and an equal fraction of the initial capital, so that more devices do not
-    make an alarm more likely. A device is compared with its own held-out normals if there are enough, else with all.
-    Held-out normals above the run's threshold are excluded, because new cases that are flagged do not count as normal.
-    If patients are known, only the first image of each patient counts, and no image of a training patient.
+    Each device has its own martingale with an equal share of the initial capital, so that more devices do not make an
+    alarm more likely. A device is compared with its own held-out normals if there are enough, otherwise with all.
+    Held-out normals above the run's threshold are excluded, because flagged new cases do not count as normal either. If
+    patients are known, only each patient's first image counts, and new images of earlier patients are excluded.
     """
     score = dict(zip(cases.ids.tolist(), cases.scores.tolist(), strict=True))
     new = [came for came in _new(store, study, run_id) if came.case in score]
@@ -268,16 +268,16 @@ def _day(text: str) -> str:
 
 
 def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | None:
-    """Estimates the probability that readers decide that a case with a given score is abnormal.
+    """Estimates how likely readers are to decide that a case with a given score is abnormal.
 
-    The probability of each case is cross-validated by patients, with isotonic regression for at least MANY cases and
-    Platt scaling otherwise.
+    Probabilities are cross-validated, with each patient in a single fold. The model is isotonic regression for at least
+    MANY cases, and Platt scaling otherwise.
 
     cases: Result of `scored` for the run.
 
     Returns {"method", "cases": number of decided cases, "abnormal": number of abnormal cases, "points": for each bin,
-    the mean probability as "chance" and the `wilson` fraction of abnormal cases, "brier": Brier score, "apart": whether
-    folds separate patients, in words}, or None if there are too few normal or abnormal cases or patients.
+    the mean probability "chance" and the `wilson` fraction of abnormal cases, "brier": Brier score, "apart": note on
+    whether folds separate patients}, or None if there are too few normal or abnormal cases or patients.
     """
     tests = cases.test
     is_decided, sick = truth_of(store, study, tests, "readers")
@@ -318,7 +318,7 @@ def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | Non
 
 
 def as_text(measured: dict[str, Any], promise: dict[str, Any]) -> str:
-    """Formats the results of `measure` (measured) and `believed` (promise) as lines for a terminal."""
+    """Formats results as lines for a terminal. measured: Result of `measure`. promise: Result of `reliability`."""
     promised, changed = promise["promise"], promise["changed"]
     lines = [promised["guarantee"]] if promised else []
     lines += [changed["words"] + "."] if changed else []

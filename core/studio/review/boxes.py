@@ -44,7 +44,7 @@ Key = tuple[Source, Window | None]
 
 
 class Embeddings:
-    """Cache of the KEPT most recently used embeddings of images and windows, each computed on first use."""
+    """Cache of the KEPT most recently used embeddings of images or windows of images, each computed on first use."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Key, Tensor] = OrderedDict()
@@ -55,7 +55,7 @@ class Embeddings:
         self._closed = False
 
     def of(self, key: Key) -> Tensor:
-        """Returns the embedding of an image or window. key: Source of the image, and window (x0, y0, x1, y1) or None.
+        """Returns the embedding of an image. key: Source, and window (x0, y0, x1, y1) or None for the whole image.
 
         Raises Unreadable if the file cannot be read, and Missing if the model is not installed.
         """
@@ -71,7 +71,7 @@ class Embeddings:
             return self._kept[key]
 
     def ahead(self, sources: list[Source]) -> None:
-        """Queues up to AHEAD images, most urgent first, for a background thread that computes their embeddings."""
+        """Queues images, most urgent first, to be embedded by a background thread; at most AHEAD images wait."""
         with self._changed:
             for source in reversed(sources):
                 key = (source, None)
@@ -87,9 +87,9 @@ class Embeddings:
             self._changed.notify()
 
     def close(self, patience: float | None = None) -> bool:
-        """Stops the background thread and returns whether it ended within `patience` seconds, by default without limit.
+        """Stops the background thread, waits up to `patience` seconds (None: no limit), and returns whether it ended.
 
-        If the interpreter exited while the thread is inside torch, the C++ library would abort with an error.
+        Runs at exit, because torch aborts with a C++ error if the interpreter exits while the thread is computing.
         """
         with self._changed:
             self._closed = True
@@ -118,13 +118,13 @@ EMBEDDINGS = Embeddings()
 
 
 def missing() -> str | None:
-    """Returns instructions to install the model for masks from boxes, or None if the model is installed."""
+    """Returns instructions for installing the model for masks from boxes, or None if the model is installed."""
     return None if file() else HOW
 
 
 @functools.cache
 def model() -> BoxModel:
-    """Loads and caches LiteMedSAM. Raises Missing if the weights are not installed or not the expected ones."""
+    """Loads and caches LiteMedSAM. Raises Missing if the weights are not installed or are not the expected ones."""
     from core.engine.segment.lite_medsam import load
 
     return load()
@@ -134,7 +134,7 @@ def in_box(case: dict, box: Corners, window: Window | None = None) -> np.ndarray
     """Segments the lesion in a box and returns a mask of the case's image, bool (H, W).
 
     box: Corners (x0, y0, x1, y1) in pixels.
-    window: Visible part (x0, y0, x1, y1) of the image, in which a small box is segmented more precisely.
+    window: Visible part (x0, y0, x1, y1) of the image. A small box inside it is segmented in this part alone.
 
     Raises ValueError if the box hardly overlaps the image, and Missing if the model is not installed.
     """
@@ -165,13 +165,13 @@ def segment_at(
 ) -> np.ndarray:
     """Segments the lesion at a point of the heat map and returns a mask of the case's image, bool (H, W).
 
-    The mask lies inside the region of interest.
+    The mask is limited to the region of interest.
 
     spot: Point (x, y) in pixels of the image.
-    level: Heat-map value at which blobs are outlined, by default the stored level of the map.
+    level: Heat-map value above which pixels form blobs. Defaults to the level at which the heat map is outlined.
     window: Visible part of the image, as for `in_box`.
 
-    Raises ValueError if there is no heat map, if the map shows nothing at the point or if the mask covers more than
+    Raises ValueError if there is no heat map, if the heat map has no blob at the point or if the mask covers more than
     MOST of the image, and Missing if the model is not installed.
     """
     from core.engine.segment.region import boxes, chosen

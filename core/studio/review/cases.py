@@ -1,4 +1,4 @@
-"""The data that the page shows about a case: file, tags, results of runs, decisions and masks."""
+"""Data that the page shows about a case: file, tags, results of runs, decisions and masks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGEST = 60
 
 
 def clean_tag(name: str) -> str:
-    """Returns a tag with single spaces. Raises ValueError unless the tag has 1 to LONGEST characters and no comma."""
+    """Returns a tag without surplus spaces. Raises ValueError unless it has 1 to LONGEST characters and no comma."""
     name = " ".join(name.split())
     if not name or len(name) > LONGEST or "," in name:
         raise ValueError(f"A tag has 1 to {LONGEST} characters and no comma.")
@@ -33,7 +33,7 @@ def clean_tag(name: str) -> str:
 
 
 def change_tag(store: Store, study: str, cases: Iterable[int], name: str, by: str, remove: bool = False) -> int:
-    """Sets a tag on cases of a study, or removes the tag if `remove`, and returns the number of changed cases."""
+    """Adds a tag to cases of a study, or removes the tag if `remove` is set; returns the number of changed cases."""
     name = clean_tag(name)
     changed = []
     with store.write() as db:
@@ -72,7 +72,7 @@ def tags_by_people(store: Store, study: str) -> set[str]:
 
 
 def tags_shown(case: Mapping[str, Any], people: Set[str]) -> dict:
-    """Returns the tags of a case as {"tags", "kinds": tags from the import, which may reveal what the image shows}.
+    """Returns the tags of a case as {"tags": all tags, "kinds": tags from the import, which may reveal the diagnosis}.
 
     people: Result of `tags_by_people` for the study.
     """
@@ -86,7 +86,7 @@ _NAMES = {"JPG": "JPEG", "TIF": "TIFF", "DCM": "DICOM", "IMA": "DICOM"}  # suffi
 
 @functools.lru_cache(maxsize=1024)
 def kind_of_file(path: str, sha256: str | None) -> str:
-    """Returns the name of a file's format, such as "PNG", "DICOM" or "MP4 recording". sha256: Used as a cache key."""
+    """Returns the format of a file, such as "PNG", "DICOM" or "MP4 recording". sha256: Serves only as a cache key."""
     suffix = Path(path).suffix[1:].upper()
     try:
         if video.is_video(Path(path)):
@@ -97,11 +97,11 @@ def kind_of_file(path: str, sha256: str | None) -> str:
 
 
 def facts_of_file(case: Mapping[str, Any]) -> dict:
-    """Returns facts about the file of a case.
+    """Describes the file of a case.
 
-    Returns {"format", "patient": first letters of the patient's keyed hash, or None, "study": id of the study, "added":
-    time of the import, "shown_from": pixel values that are displayed as black and white, or None, "text": whether
-    burned-in text is likely, or None, "odd": invalid values in a DICOM header, which are not used}.
+    Returns {"format", "patient": first characters of the patient's keyed hash, or None, "study": id of the study,
+    "added": time of the import, "shown_from": pixel values displayed as black and as white, or None, "text": whether
+    burned-in text is likely, or None if unknown, "odd": invalid values in the DICOM header, which are ignored}.
     """
     return {
         "format": kind_of_file(case["path"], case["sha256"]),
@@ -121,10 +121,10 @@ def scored_runs(store: Store, study: str) -> list[dict]:
     """Lists a study's runs that have scored cases, the default run first.
 
     Returns [{"id", "name", "method": detector, "created", "encoder": pre-training method of the encoder, or None,
-    "title": name of the detector for people, "compares": whether the run can show the normal patch that is most similar
-    to a patch, "first": whether the run is the first in the list with its detector, "adopted": whether the run is the
-    study's adopted run}]. The adopted run comes first, runs on untrained encoders come last, and the others are sorted
-    by `preferred.preference` of their detector and then from the newest to the oldest.
+    "title": displayed name of the detector, "compares": whether the run can show which normal patch is most similar to
+    a given patch, "first": whether no run before it in the list has the same detector, "adopted": whether the run is
+    the study's adopted run}]. The adopted run comes first, and runs on untrained encoders come last. The others are
+    sorted by the `preferred.preference` of their detector, and runs with equal preference from newest to oldest.
     """
     rows = store.query(
         "SELECT f.id, f.name, f.method, f.created, p.method AS encoder, f.id = (SELECT json_extract(value, '$') "
@@ -146,7 +146,7 @@ def scored_runs(store: Store, study: str) -> list[dict]:
 
 
 def runs_of_trial(context: RequestContext) -> list[dict]:
-    """Lists the run whose results the reader sees in the current session of a trial, or [] if the arm shows none."""
+    """Returns a list of the run whose results the reader's trial session shows, or [] if the arm shows no results."""
     shows_run = context.trial and context.trial["arm"] in ("aided", "both")
     run_id = context.trial["run"] if context.trial and shows_run else None
     runs = [r for r in scored_runs(context.store, context.study) if r["id"] == run_id]
@@ -206,7 +206,7 @@ def _not_judged(extra: dict) -> str:
 
 
 def map_of(context: RequestContext) -> dict:
-    """Returns the stored heat map of the requested case and run, with a keyed hash as "created" under neutral names.
+    """Returns the stored heat map of the requested case and run. Under neutral names, "created" is a keyed hash.
 
     Raises ValueError if the run has no heat map of the case.
     """
@@ -219,7 +219,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
 
     case: Row of a case of the study, by default the requested case.
 
-    Before the first decision, a blind reader only gets the image's size and the reader's own decisions and findings.
+    Before the first decision, a blind reader gets only the image's size and the reader's own decisions and findings.
     """
     store, reader, case = context.store, context.reader, case or context.asked_case
     case_id = case["id"]
@@ -302,7 +302,7 @@ def _in_trial(context: RequestContext, case_id: int) -> dict:
 
 
 def timeline(context: RequestContext) -> list[dict]:
-    """Lists the frames of the requested case's recording by time, or the slices of its volume by position.
+    """Lists the frames of the requested case's recording in order of time, or the slices of its volume by position.
 
     Returns [{"id", "frame", "percentile", "score", "flagged"}], or [] for a single image or a blind reader.
     """

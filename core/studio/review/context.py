@@ -2,7 +2,7 @@
 
 The context is read once, in the transaction of the request, and passed to all functions that answer the request. Runs
 and cases of another study are refused here, so that no function can mix up studies. Requests that may involve several
-studies do not use this module, such as MedMix with lesions of another study or a comparison of runs.
+studies, such as MedMix with lesions of another study or a comparison of runs, do not use this module.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _LAYER = ("reader_role", "read_blind", "people_tags", "reading_session", "asked_
 
 
 class NoOrder(Exception):
-    """Raised if neutral names are needed but not drawn yet, so that `reading` draws the names and starts again."""
+    """Raised if neutral names have not been drawn yet; `reading` then draws the names and reads the context again."""
 
     def __init__(self, study: str, reader: str, session: int | None):
         self.order = study, reader, session
 
 
 def no_case(number: int) -> NotFound:
-    """Returns the error for the number of a case that does not exist or belongs to another study."""
+    """Returns the error for a case number that does not exist or belongs to another study."""
     return NotFound(f"Unknown case {number}; it may have been removed with its study. Reload the page.")
 
 
@@ -62,11 +62,11 @@ class RequestContext:
     role: Role of the reader, or None if the reader has no account.
     study: Id of the study.
     about_study: Row of the study.
-    blind: Whether the study is read blind first by readers who neither adjudicate nor administer.
+    blind: Whether readers of the study, except adjudicators and administrators, read it blind first.
     reads_blind: Whether the reader reads any study blind or in a trial.
     session: Row of the reader's open reading session of the study, or None.
-    trial: Running trial in which the reader takes part, with the "arm" of the reader's session: "unaided", "aided",
-        "both" or "repeat". None without such a trial.
+    trial: Running trial of the study in which the reader takes part, or None. Its "arm" is the arm of the reader's
+        session: "unaided", "aided", "both" or "repeat".
     about_run: The requested run as {"id", "kind", "method", "parent"}, or None.
     case: Row of the requested case, or None.
     people_tags: Tags that people, not the import, have added to cases of the study.
@@ -102,11 +102,11 @@ class RequestContext:
     ) -> RequestContext:
         """Reads the context of a request about a study, or about a case and its study.
 
-        number: Number of the case as the reader sees it, which may be neutral.
+        number: Number of the case as the reader sees it, which may be a neutral number.
         case_id: Stored id of the case, instead of `number`.
 
-        Raises NotFound if the study, case or run is unknown or they do not belong together, and Hidden if a trial hides
-        them from the reader.
+        Raises NotFound if the study, case or run is unknown, or if the case or run belongs to another study. Raises
+        Hidden if a trial hides them from the reader.
         """
         case, order = None, None
         if case_id is not None:
@@ -181,8 +181,8 @@ class RequestContext:
 
     @property
     def blinded(self) -> bool:
-        """Whether the reader reads the study blind. In a trial or a blind session, every reader does. In a blind study,
-        every reader except adjudicators and administrators does."""
+        """Whether the reader reads the study blind. This applies to every reader in a trial or a blind session, and in
+        a blind study to all readers except adjudicators and administrators."""
         return (
             self.trial is not None
             or bool(self.session and self.session["blind"])
@@ -191,14 +191,14 @@ class RequestContext:
 
     @property
     def two_stages(self) -> bool:
-        """Whether a second decision on a case is stored in addition to the first decision."""
+        """Whether readers make two decisions on a case, one before and one after the results are shown."""
         if self.trial is not None:
             return bool(self.trial["arm"] == "both")
         return self.blind or bool(self.session and self.session["blind"])
 
     @property
     def first_review(self) -> int:
-        """Id of the last decision before the open session, whose own decisions have higher ids; 0 without a session."""
+        """Id of the last decision before the open session, or 0 without a session. Later decisions have higher ids."""
         return self.session["first_review"] if self.session else 0
 
     @property
@@ -209,7 +209,7 @@ class RequestContext:
         return self.case
 
     def of_study(self, numbers: list[int]) -> list[int]:
-        """Translates numbers as the reader sees them into ids of cases. Raises NotFound for a case of another study."""
+        """Translates case numbers as the reader sees them into ids. Raises NotFound if a case is not in the study."""
         if not self.names.covers:
             query = "SELECT id FROM cases WHERE study = ? AND id IN (SELECT value FROM json_each(?))"
             case_ids = {row["id"]: row["id"] for row in self.store.query(query, [self.study, json.dumps(numbers)])}
@@ -221,7 +221,7 @@ class RequestContext:
         return [case_ids[number] for number in numbers]
 
     def committed(self, cases: list[int]) -> set[int]:
-        """Returns the ids of those cases that have a first decision by the reader, in the open session if any."""
+        """Returns which of the cases have a first decision by the reader, made in the open session if there is one."""
         rows = self.store.query(
             "SELECT r.case_id FROM json_each(?) j CROSS JOIN reviews r ON r.case_id = j.value AND r.reader = ? "
             "AND r.stage = 'first' AND r.active = 1 AND r.id > ?",
@@ -232,14 +232,14 @@ class RequestContext:
     def hides(self, case_id: int) -> bool:
         """Returns whether results, masks, label, name and other readers' decisions on a case are hidden.
 
-        In a trial, all of these except the run's results are always hidden.
+        In a trial, returns whether the run's results are hidden; everything else is always hidden.
         """
         if self.trial is not None and self.trial["arm"] != "both":
             return bool(self.trial["arm"] != "aided")
         return self.blinded and case_id not in self.committed([case_id])
 
     def demand_seen(self, *cases: int) -> None:
-        """Raises Hidden if data of one of the cases, by default the requested case, are hidden from the reader."""
+        """Raises Hidden if `hides` is True for any of the cases, by default for the requested case."""
         requested = list(cases) or [self.asked_case["id"]]
         if self.trial is not None and any(map(self.hides, requested)):
             raise Hidden(NO_MACHINE)
@@ -247,12 +247,12 @@ class RequestContext:
             raise Hidden(DECIDE_FIRST)
 
     def demand_marks(self) -> None:
-        """Raises Hidden in a trial in which readers do not mark lesions."""
+        """Raises Hidden in a trial whose readers do not mark lesions."""
         if self.trial is not None and not self.trial["marks"]:
             raise Hidden("Readers mark no lesions in this trial.")
 
     def demand_open(self, *cases: int) -> None:
-        """Raises Hidden as `demand_seen` does, and in every trial, because trials have no masks, drafts or tags."""
+        """Raises Hidden in any trial, because trials have no masks, drafts or tags; otherwise as `demand_seen` does."""
         if self.trial is not None:
             raise Hidden(NO_MACHINE)
         self.demand_seen(*cases)
@@ -265,7 +265,7 @@ class RequestContext:
 
 @contextlib.contextmanager
 def reading(store: Store, reader: str, **request) -> Iterator[RequestContext]:
-    """Opens a read transaction and yields the context of a request. request: Arguments of `RequestContext.read`."""
+    """Opens a read transaction and yields the request's context. request: Arguments of `RequestContext.read`."""
     while True:
         try:
             with store.snapshot():
@@ -278,7 +278,7 @@ def reading(store: Store, reader: str, **request) -> Iterator[RequestContext]:
 
 @contextlib.contextmanager
 def writing(store: Store, reader: str, **request) -> Iterator[RequestContext]:
-    """Opens a write transaction and yields the context of a request. request: Arguments of `RequestContext.read`."""
+    """Opens a write transaction and yields the request's context. request: Arguments of `RequestContext.read`."""
     with store.write():
         yield RequestContext.read(store, reader, **request)
 

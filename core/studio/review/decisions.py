@@ -1,4 +1,4 @@
-"""Readers' decisions on cases and readers' findings, both recorded in the audit trail."""
+"""Readers' decisions and findings on cases, both recorded in the audit trail."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def decide(
 
     decision: "normal", "abnormal" or "unsure".
     seconds: Time that the reader took for the decision.
-    shown: Settings of the display at the time of the decision, for the record.
-    adjudication: Whether the reader decides as the adjudicator of several readers.
-    rating: Suspicion from 0 to 100, which a trial may require.
+    shown: Display settings at the time of the decision, which are stored with it.
+    adjudication: Whether the decision is an adjudication between readers.
+    rating: Suspicion from 0 to 100, which some trials require.
     token: Id of the request. A repeated request with the same id gets the same answer and stores nothing.
 
     Returns {"review": id of the stored decision, "case": id of the case, "stage", "decision"}. The stage is
-    "adjudication", "second" after a first decision in a blind reading, or else "first". Raises ValueError if the
-    decision is unknown or a rating is missing or not asked for, and TooMuch if there are too many decisions.
+    "adjudication", "second" (after a first decision in blind reading) or "first". Raises ValueError if the decision is
+    unknown or a rating is missing or unexpected, and TooMuch if there are too many decisions.
     """
     trial = context.trial
     if (rating is None) == bool(trial and trial["rated"]):
@@ -125,11 +125,11 @@ def _standing(context: RequestContext, case_id: int) -> list[dict]:
 
 
 def undo(context: RequestContext, token: str | None = None) -> dict | None:
-    """Undoes the reader's last decision in the study, so that an earlier decision on the same case counts again.
+    """Undoes the reader's last decision in the study, or in the open session, so that the one before it counts again.
 
-    Returns {"case": id of the case, "review": id of the undone decision, "decision": decision that counts now, if any},
-    or None if there is nothing to undo. Raises ValueError if the last decision is a blind first decision, because the
-    reader has seen the results after that decision.
+    Returns {"case": id of the case, "review": id of the undone decision, "decision": decision that now counts, or
+    None}, or None if there is nothing to undo. Raises ValueError if the last decision is a blind first decision,
+    because the reader has seen the results after that decision.
     """
     store, study, reader = context.store, context.study, context.reader
     token = _request_key(token, reader, "undo", study)
@@ -152,7 +152,7 @@ def undo(context: RequestContext, token: str | None = None) -> dict | None:
 
 
 def redo(context: RequestContext, token: str | None = None) -> dict | None:
-    """Restores the reader's decision that was undone last, and returns the same result as `undo`."""
+    """Restores the decision that the reader undid last, and returns the same dictionary as `undo`."""
     store, study, reader = context.store, context.study, context.reader
     token = _request_key(token, reader, "redo", study)
     with store.write() as db:
@@ -219,9 +219,9 @@ def finding_labels(store: Store, study: str) -> list[str]:
 
 
 def fit_labels(store: Store, study: str, kind: str, by: str) -> list[str]:
-    """Sets the default labels for a kind of image, unless the study has custom labels or findings.
+    """Sets a study's labels to the defaults for a kind of image, unless the study has custom labels or any findings.
 
-    Returns the study's labels.
+    Returns the study's labels. kind: Key of LABELS_BY_KIND.
     """
     chosen = store.setting(f"labels:{study}")
     has_own = chosen is not None and tuple(chosen) not in LABELS_BY_KIND.values()
@@ -232,7 +232,7 @@ def fit_labels(store: Store, study: str, kind: str, by: str) -> list[str]:
 
 
 def set_labels(store: Store, study: str, names: list[str], by: str) -> list[str]:
-    """Replaces the study's labels and returns the new labels without duplicates; existing findings keep their labels.
+    """Replaces a study's finding labels and returns the new labels without duplicates; existing findings keep theirs.
 
     Raises ValueError if no label is given.
     """
@@ -257,7 +257,7 @@ def add_finding(
     """Records a finding, which is a labelled observation, on the requested case and returns the finding's id.
 
     mask_version: Version of the reader's lesion mask to which the finding refers, or None.
-    box: Corners (x0, y0, x1, y1) of a box in pixels; the two corners of a point are the same.
+    box: Corners (x0, y0, x1, y1) of a box in pixels. A point is a box whose corners coincide.
     rating: Suspicion from 0 to 100, in a trial that asks for ratings.
 
     Raises ValueError if the box reaches outside the image, the label is empty or the rating is unexpected, and TooMuch
@@ -288,7 +288,7 @@ def add_finding(
 def insert_finding(
     store: Store, case_id: int, reader: str, row: dict, box: tuple[float, ...] | None, created: str
 ) -> dict:
-    """Inserts a finding on a case and returns the stored row. row: {"mask_version", "label", "comment"}."""
+    """Inserts a finding on a case and returns the stored row. row: Columns "mask_version", "label" and "comment"."""
     with store.write() as db:
         # The id is the time in microseconds, because consecutive ids would reveal the number of findings.
         last = store.first("SELECT coalesce(max(id), 0) AS id FROM findings")["id"]
@@ -321,7 +321,7 @@ def findings_of(context: RequestContext, case_id: int) -> list[dict]:
 
 
 def case_of_finding(store: Store, finding: int, reader: str) -> int:
-    """Returns the id of the case of a reader's own finding. Raises NotFound if the reader has no such finding."""
+    """Returns the case id of one of the reader's own findings. Raises NotFound if the reader has no such finding."""
     row = store.one("SELECT case_id FROM findings WHERE id = ? AND reader = ?", [finding, reader])
     if row is None:
         raise NotFound("You have no such finding.")
@@ -329,7 +329,7 @@ def case_of_finding(store: Store, finding: int, reader: str) -> int:
 
 
 def remove_finding(context: RequestContext, finding: int) -> None:
-    """Deletes the reader's own finding on the requested case. Raises NotFound if the reader has no such finding."""
+    """Deletes one of the reader's own findings on the requested case. Raises NotFound if there is no such finding."""
     store, reader, case = context.store, context.reader, context.asked_case["id"]
     with store.write() as db:
         row = store.one("SELECT * FROM findings WHERE id = ? AND case_id = ?", [finding, case])

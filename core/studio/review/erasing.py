@@ -1,8 +1,8 @@
-"""Erases a patient's data from a home, which is the studio's data folder, and lists what an erasure cannot delete.
+"""Erases a patient's data from a home, which is the studio's data folder, and lists what cannot be deleted.
 
-An erasure is a row of the table `erasures` with a list of what to delete and the next one of STEPS. Each step can be
-repeated, so `go_on` continues an interrupted erasure when the studio starts and once a day. Trained models stay, with a
-note that they should be trained again, because weights cannot forget a case.
+An erasure is a row of the table `erasures` with a list of what to delete and the name of the next step in STEPS. Each
+step can be repeated, so `go_on` continues an interrupted erasure when the studio starts and once a day. Trained models
+stay, with a note that they should be trained again, because weights cannot forget a case.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _THESE = "IN (SELECT value FROM json_each(?))"
 
 @dataclass(frozen=True)
 class Trace:
-    """A patient's data in a home, the studio's data folder, as numbers and lists of what an erasure deletes or keeps.
+    """What an erasure of a patient deletes or keeps in a home, the studio's data folder, as numbers and lists.
 
-    readings: Number of scores that runs gave the cases.
+    readings: Number of stored scores of the patient's cases.
     comments: Number of comments on other cases that name the patient.
-    files: Paths in the home of the patient's image files.
+    files: Paths of the patient's image files in the home, relative to the home.
     outside: Paths of the patient's image files outside the home, which are not deleted.
-    prepared: Ids of the studies with cached image arrays.
-    maps: Keys of the cluster maps that use images of the studies.
-    runs: Runs trained on the patient's cases as {"id", "name", "study"}, which stay.
-    made: Paths in the home of reports, sheets and exported models of the studies.
-    left: Number of exports of the studies, which cannot be recalled.
+    prepared: Ids of the patient's studies that have cached image arrays.
+    maps: Keys of the cluster maps that use images of the patient's studies.
+    runs: Runs trained on the patient's cases, as {"id", "name", "study"}, which are kept.
+    made: Paths of the studies' reports, sheets and exported models, relative to the home.
+    left: Number of earlier exports of the studies, which cannot be recalled.
     backups: Number of database backups in the home.
     """
 
@@ -74,10 +74,10 @@ class Trace:
 
 
 def cases_of(store: Store, patient: str = "", case: int | None = None) -> list[Row]:
-    """Returns the rows of a patient's cases in all studies, and of all cases with the same image file or series.
+    """Returns the rows of a patient's cases in all studies, and of other cases with the same image file or series.
 
     patient: Patient's name or id as in the import.
-    case: Id of a case of the patient. Cases of an unknown patient are found by the same file or series.
+    case: Id of one of the patient's cases. If the patient is unknown, only the same file or series is searched.
 
     Raises NotFound if no case matches.
     """
@@ -99,7 +99,7 @@ def _with_the_same(store: Store, ids: list[int]) -> list[Row]:
 
 
 def trace(store: Store, cases: list[Row], patient: str = "") -> Trace:
-    """Lists the data of the cases in the home. patient: Patient's name, which is also searched in comments."""
+    """Lists what an erasure of the cases deletes or keeps. patient: Patient's name, searched for in comments."""
     ids, studies = [row["id"] for row in cases], sorted({row["study"] for row in cases})
     paths = sorted({row["path"] for row in cases})
     inside = [path for path in paths if Path(path).is_relative_to(store.home.path)]
@@ -136,11 +136,11 @@ def erase(store: Store, cases: list[Row], by: str, patient: str = "") -> dict[st
         store: Database of the home.
         cases: Rows of the cases, from `cases_of`.
         by: Name of the person who requested the erasure.
-        patient: Patient's name, which is then also removed from free text.
+        patient: Patient's name, if it is also to be removed from free text.
 
     Returns:
-        {"trace": the `Trace` of the cases as a dictionary, "still": paths of the home's files that still
-        contain a name of a case or of the patient, "open": sentences on steps that failed and are retried}.
+        {"trace": the `Trace` of the cases as a dictionary, "still": paths of files in the home that still contain a
+        name of a case or of the patient, "open": sentences about steps that failed and will be retried}.
 
     Raises:
         ValueError: If a job is running or queued.
@@ -175,7 +175,7 @@ def _ask(store: Store, cases: list[Row], by: str, words: list[str]) -> None:
 
 
 def go_on(store: Store, by: str = "studio") -> list[str]:
-    """Continues all unfinished erasures, and erases images again that came back with a restored backup.
+    """Continues all unfinished erasures, and repeats an erasure if a restored backup has brought its images back.
 
     Returns a sentence for each erasure that failed and will be retried.
     """
@@ -306,7 +306,7 @@ STEPS: dict[str, Callable[[Store, int, Row], None]] = {
 
 
 def files_with_words(store: Store, words: Iterable[str]) -> list[str]:
-    """Lists the home's files whose path or content contains a word of at least SHORTEST letters."""
+    """Lists the home's files with one of the words in path or content, ignoring words below SHORTEST letters."""
     encoded = [word.encode() for word in words if len(word) >= SHORTEST]
     if not encoded:
         return []

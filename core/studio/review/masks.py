@@ -1,4 +1,4 @@
-"""Lesion masks: drafts, stored versions, readers' statements on a case, and segmentation from clicks."""
+"""Lesion masks: drafts, stored versions, marks of finished cases and normal regions, and segmentation from clicks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGEST = 8 << 20  # bytes of one draft
 
 
 def keep_draft(context: RequestContext, body: bytes) -> None:
-    """Stores the reader's draft, an unsaved mask drawing, of the requested case and replaces the previous draft.
+    """Stores the reader's unsaved mask drawing of the requested case, and replaces the previous draft.
 
     Raises ValueError unless `body` has 1 to LARGEST bytes, and TooMuch if the reader's drafts exceed a limit.
     """
@@ -46,7 +46,7 @@ def keep_draft(context: RequestContext, body: bytes) -> None:
 
 
 def draft_body(context: RequestContext) -> bytes:
-    """Returns the reader's draft of a mask of the requested case. Raises NotFound if the reader has no draft."""
+    """Returns the reader's draft of the requested case's mask. Raises NotFound if the reader has no draft."""
     query = "SELECT body FROM mask_drafts WHERE case_id = ? AND reader = ?"
     row = context.store.one(query, [context.asked_case["id"], context.reader])
     if row is None:
@@ -55,13 +55,13 @@ def draft_body(context: RequestContext) -> bytes:
 
 
 def drop_draft(context: RequestContext) -> None:
-    """Deletes the reader's draft of a mask of the requested case, if any."""
+    """Deletes the reader's draft of the requested case's mask, if any."""
     key = [context.asked_case["id"], context.reader]
     context.store.execute("DELETE FROM mask_drafts WHERE case_id = ? AND reader = ?", key)
 
 
 def list_drafts(context: RequestContext) -> list[dict]:
-    """Lists the reader's drafts in the study, latest first, as [{"id": case id, "updated"}], or [] in a trial."""
+    """Lists the reader's drafts in the study, latest first, as [{"id": case id, "updated": time}], or [] in a trial."""
     if context.trial is not None:
         return []
     return context.store.query(
@@ -72,7 +72,7 @@ def list_drafts(context: RequestContext) -> list[dict]:
 
 
 def draft_marks(store: Store, reader: str) -> dict[str, str]:
-    """Returns {study: version tag}. A tag changes if one of the reader's drafts in the study is stored or deleted."""
+    """Returns {study: version tag of the reader's drafts}. The tag changes whenever a draft is stored or deleted."""
     rows = store.query(
         "SELECT c.study, count(*) AS n, max(d.updated) AS last FROM mask_drafts d JOIN cases c ON c.id = d.case_id "
         "WHERE d.reader = ? GROUP BY c.study",
@@ -90,9 +90,9 @@ _TURN = "row_number() OVER (PARTITION BY case_id, source = 'import', reader ORDE
 def versions(context: RequestContext, case_id: int) -> list[dict]:
     """Lists the versions of a case's mask, newest first, without pixels.
 
-    "reference" is whether metrics are computed against the version. A blind reader gets no masks of other readers, sees
-    the last imported mask as the reference, and gets version numbers that skip hidden masks. Neutral names also hide
-    ids and import times, which depend on the case's position in the import.
+    "reference" states whether metrics are computed against the version. For a blind reader, other readers' masks are
+    hidden, the last imported mask is the reference, and version numbers skip hidden masks. Neutral names also hide ids
+    and import times, because these depend on the case's position in the import.
     """
     rows = context.store.query(
         f"SELECT {_COLUMNS}, {_TURN} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC", [case_id]
@@ -111,7 +111,7 @@ def versions(context: RequestContext, case_id: int) -> list[dict]:
 
 
 def version_shown(context: RequestContext, case_id: int, version: int | None) -> int | None:
-    """Translates the stored number of a mask version into the number that the reader sees; None stays None."""
+    """Translates the stored number of a mask version into the number that the reader sees. None stays None."""
     if version is None or not context.blinded:
         return version
     query = "SELECT id, source, reader FROM lesion_masks WHERE case_id = ? AND version <= ?"
@@ -125,10 +125,10 @@ def _shown(context: RequestContext, row: dict) -> bool:
 
 
 def case_of(store: Store, mask_id: int, reader: str) -> int:
-    """Returns the id of the case of the mask whose number on the page is `mask_id`.
+    """Returns the id of the case to which a mask belongs. mask_id: Number of the mask on the page.
 
-    Raises NotFound if the mask is unknown, or Hidden if the reader reads any study blind or in a trial, so that the
-    error does not reveal which numbers exist. For the same reason, hidden and missing masks cost the same queries.
+    Raises NotFound if the mask is unknown. To a reader who reads blind or in a trial, raises Hidden instead, so that
+    the error does not reveal which numbers exist. Hidden and missing masks take the same queries for this reason.
     """
     hidden = sessions.session_status(store, reader)["blind"]
     if sessions.is_neutral_mask(mask_id):
@@ -165,14 +165,14 @@ def _case_of_neutral(store: Store, mask_id: int, reader: str, hidden: list[str])
 
 
 def no_mask(mask_id: int) -> NotFound:
-    """Returns the error for the number of a lesion mask that does not exist or that the reader must not know about."""
+    """Returns the error for the number of a mask that does not exist or whose existence is hidden from the reader."""
     return NotFound(f"Unknown lesion mask {mask_id}.")
 
 
 def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:
-    """Returns the row of a mask of the requested case, by default the newest, with its `number` on the page.
+    """Returns the row of a mask of the requested case, with the number of the mask on the page as "number".
 
-    Returns None if the mask does not exist or is hidden from the reader.
+    mask_id: Number on the page, by default of the newest visible mask. Returns None if no visible mask has this number.
     """
     # Neutral numbers are hashes that cannot be queried, so all masks of the case are read.
     requested = mask_id if mask_id is not None and not context.names.covers else None
@@ -198,9 +198,9 @@ def save(
     threshold: float | None = None,
     note: str = "",
 ) -> dict:
-    """Stores a new version of the requested case's mask; earlier versions stay.
+    """Stores a new version of the requested case's mask; earlier versions are kept.
 
-    mask: Mask (H, W) of the image's size, whose positive pixels are lesion.
+    mask: Mask (H, W) of the same size as the image. Positive pixels are lesion.
     source: "hand" for a drawing, or "run" for an outline of the requested run's heat map.
     threshold: Heat-map value at which the outline was taken, if the source is "run".
 
@@ -241,7 +241,7 @@ def _demand_threshold(context: RequestContext, threshold: float) -> None:
 def restore(context: RequestContext, mask_id: int) -> dict:
     """Stores a copy of an earlier mask as the newest version, and returns the same dictionary as `save`.
 
-    Raises NotFound if the mask is unknown, or Hidden if the reader is blind and may not see the mask.
+    If the reader may see no such mask, raises Hidden for a blind reader and NotFound otherwise.
     """
     old = of_case(context, mask_id)
     if old is None:
@@ -328,7 +328,7 @@ def normal_places(context: RequestContext) -> bytes | None:
 
 
 def set_normal_places(context: RequestContext, mask: np.ndarray) -> dict:
-    """Stores the mask (H, W) of the regions that the reader annotates as normal; an empty mask deletes the regions.
+    """Stores a mask (H, W) of the regions that the reader marks as normal. An empty mask deletes the stored regions.
 
     Returns the new `case_marks`. Raises ValueError unless the mask has the size of the image.
     """
@@ -369,15 +369,15 @@ def segment(
     window: Window | None = None,
     start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Segments the region that clicks select and returns a mask, bool (H, W), which is all False without clicks.
+    """Segments the region that clicks select. Returns a mask, bool (H, W), which is empty without clicks.
 
     case: Row of the case.
     run: Id of the run whose encoder computes the features, or "" for the network installed with the studio.
-    clicks: Points (x, y, positive) in pixels; a positive click lies inside the region, a negative one outside.
-    window: Visible part (x0, y0, x1, y1) of the image, in which small lesions are found more precisely.
+    clicks: Points (x, y, positive) in pixels. Positive clicks lie inside the region, negative ones outside.
+    window: Visible part (x0, y0, x1, y1) of the image, in which small lesions are segmented more precisely.
     start: Mask, bool (H, W), that the clicks correct, or None for a new region.
 
-    Raises ValueError if there are only negative clicks and no `start`, or if the window is below 8 x 8 pixels.
+    Raises ValueError if all clicks are negative and there is no `start`, or if the window is smaller than 8 x 8 pixels.
     """
     from core.engine.segment.region import Click, refined, region
 

@@ -1,4 +1,4 @@
-"""Accounts of readers: names, roles and rights, passwords, sign-in sessions, tokens, and the cases assigned to each."""
+"""Accounts of readers: names, roles and rights, passwords, sign-in sessions, tokens, and assignments of cases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _hash(secret: str) -> str:
 
 
 def start_sign_in(store: Store, reader: str, hours: float) -> str:
-    """Signs a reader in for `hours` hours and returns the secret of the session, of which only a hash is stored."""
+    """Signs a reader in for a number of hours and returns the session's secret, of which only a hash is stored."""
     secret = secrets.token_urlsafe(32)
     ends = datetime.now(timezone.utc) + timedelta(hours=hours)
     expires = ends.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -38,7 +38,7 @@ def start_sign_in(store: Store, reader: str, hours: float) -> str:
 
 
 def reader_of_sign_in(store: Store, secret: str) -> str | None:
-    """Returns the reader of a sign-in session, or None if the session or the account has ended."""
+    """Returns the reader whose session has this secret, or None if it has ended or the account was removed."""
     query = (
         "SELECT s.reader FROM sessions s JOIN readers r ON r.name = s.reader AND r.password_hash IS NOT NULL "
         "WHERE s.hash = ? AND s.expires > ?"
@@ -64,7 +64,7 @@ TOKEN = "pmsacl_"  # prefix of every token, so that people and scanners recognis
 
 
 def make_token(store: Store, reader: str, name: str) -> str:
-    """Creates a token for the reader's account and returns the token, of which only a hash is stored.
+    """Creates an access token for the reader's account and returns the token, of which only a hash is stored.
 
     Raises ValueError unless `name` has 1 to 64 printable characters, and TooMuch if the reader has too many tokens.
     """
@@ -86,7 +86,7 @@ def list_tokens(store: Store, reader: str) -> list[Row]:
 
 
 def reader_of_token(store: Store, secret: str) -> str | None:
-    """Returns the reader of a token, or None if the token is unknown or the reader's account was removed."""
+    """Returns the reader who owns a token, or None if the token is unknown or the reader's account was removed."""
     row = store.one(
         "SELECT t.reader FROM tokens t JOIN readers r ON r.name = t.reader AND r.password_hash IS NOT NULL "
         "WHERE t.hash = ?",
@@ -96,7 +96,7 @@ def reader_of_token(store: Store, secret: str) -> str | None:
 
 
 def revoke_tokens(store: Store, reader: str, by: str, number: int | None = None) -> int:
-    """Revokes the reader's token with the id `number`, or by default all tokens, and returns how many were revoked.
+    """Revokes the reader's token with the id `number`, by default all tokens. Returns how many were revoked.
 
     Raises NotFound if the reader has no token with this id.
     """
@@ -120,7 +120,7 @@ _NAME = re.compile(r"[^\W_][\w .@-]{0,63}")
 
 @dataclass(frozen=True)
 class Hashed:
-    """Hash of a password, computed by `hashed` before a transaction begins, so that no other writer has to wait."""
+    """Password hash. It is computed before a transaction begins, so that other writers do not have to wait."""
 
     value: str
 
@@ -133,7 +133,7 @@ def hashed(password: str) -> Hashed:
 
 
 def add_reader(store: Store, name: str, password: str | Hashed, role: str = "reader") -> None:
-    """Creates an account, or sets the password and role of an existing account and ends the account's sessions.
+    """Creates an account, or sets the password and role of an existing account and ends its sessions and tokens.
 
     Raises ValueError if the name, the password or the role is invalid.
     """
@@ -151,7 +151,7 @@ def add_reader(store: Store, name: str, password: str | Hashed, role: str = "rea
 
 
 def remove_reader(store: Store, name: str) -> None:
-    """Removes the reader's account but keeps the reader's decisions. Raises NotFound if the reader is unknown."""
+    """Removes a reader's account but keeps the reader's decisions. Raises NotFound if the reader is unknown."""
     if store.one("SELECT 1 FROM readers WHERE name = ?", [name]) is None:
         raise NotFound(f"unknown reader {name!r}")
     with store.write() as db:
@@ -160,7 +160,7 @@ def remove_reader(store: Store, name: str) -> None:
 
 
 def list_readers(store: Store) -> list[dict]:
-    """Lists all readers as [{"name", "role", "created", "active"}] by name; "active" is 0 for a removed account."""
+    """Lists all readers, sorted by name, as [{"name", "role", "created", "active": 0 if the account was removed}]."""
     return store.query(
         "SELECT name, role, created, password_hash IS NOT NULL AS active FROM readers ORDER BY name COLLATE NOCASE"
     )
@@ -173,9 +173,9 @@ def role_of(store: Store, name: str) -> str | None:
 
 
 def verify(store: Store, name: str, password: str) -> str:
-    """Checks a password. Returns the `password_mark` of the reader's account, or "" if the password is wrong.
+    """Checks a password. Returns the `password_mark` of the account, or "" if the name or password is wrong.
 
-    The check takes as long for an unknown name as for a known one. A hash with outdated parameters is renewed.
+    The check takes as long for an unknown name as for a known one. A hash with outdated parameters is upgraded.
     """
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
     stored = (row or {}).get("password_hash")
@@ -194,7 +194,7 @@ def verify(store: Store, name: str, password: str) -> str:
 
 
 def password_mark(store: Store, name: str) -> str:
-    """Returns a fingerprint of an account's password, or "" if the account has no password."""
+    """Returns a fingerprint that changes with an account's password, or "" if the account has no password."""
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
     return _mark(row["password_hash"]) if row and row["password_hash"] else ""
 
@@ -204,16 +204,16 @@ def _mark(password_hash: str) -> str:
 
 
 class NotAllowed(ValueError):
-    """Raised if a reader's role does not permit an action; the message names the roles that permit the action."""
+    """Raised if a reader's role does not permit an action; the message names the roles that do."""
 
 
 def rights(store: Store, reader: str, single_user: bool) -> dict:
-    """Returns a reader's {"role", "administer", "adjudicate"}. In single-user mode, the reader has all rights."""
+    """Returns a reader's role and rights as {"role", "administer", "adjudicate"}. A single user has all rights."""
     return rights_of(None if single_user else role_of(store, reader), single_user)
 
 
 def rights_of(role: str | None, single_user: bool) -> dict:
-    """Returns the result of `rights` for a role, or for a name without an account if `role` is None."""
+    """Returns the same dictionary as `rights`. role: Role of the reader, or None for a name without an account."""
     role = "single" if single_user else (role or "reader")
     return {
         "role": role,
@@ -229,13 +229,13 @@ def demand(store: Store, reader: str, single_user: bool, right: str) -> None:
 
 
 def not_allowed(right: str) -> NotAllowed:
-    """Returns the error that reports that a reader lacks the right 'administer' or 'adjudicate'."""
+    """Returns the error for a reader who lacks the right 'administer' or 'adjudicate'."""
     who = "an administrator" if right == "administer" else "an adjudicator or an administrator"
     return NotAllowed(f"Only {who} may do that.")
 
 
 def known_readers(store: Store, study: str | None = None) -> list[str]:
-    """Returns the sorted names of all active accounts and of all readers with a decision in `study` or any study."""
+    """Returns the sorted names of active accounts and of readers with decisions in `study` (default: any study)."""
     names = {r["name"] for r in list_readers(store) if r["active"]}
     query = "SELECT DISTINCT reader FROM reviews r"
     if study is not None:
@@ -245,9 +245,9 @@ def known_readers(store: Store, study: str | None = None) -> list[str]:
 
 
 def assign(store: Store, study: str, readers: list[str], by: str, *, per_case: int = 1) -> dict[str, int]:
-    """Assigns the study's test cases evenly, each to `per_case` of the readers. Earlier assignments stay and count.
+    """Distributes the study's test cases evenly, each to `per_case` of the readers, counting earlier assignments.
 
-    Returns {reader: number of assigned cases}. Raises ValueError unless `per_case` is 1 to the number of readers.
+    Returns {reader: total number of assigned cases}. Raises ValueError unless `per_case` is 1 to the number of readers.
     """
     if not 1 <= per_case <= len(set(readers)):
         raise ValueError(
@@ -281,7 +281,7 @@ def assign(store: Store, study: str, readers: list[str], by: str, *, per_case: i
 
 
 def unassign(store: Store, study: str, reader: str, by: str) -> int:
-    """Withdraws a reader's assignments of unread cases and returns their number; cases already read stay assigned."""
+    """Withdraws a reader's assignments of unread cases and returns their number. Cases already read stay assigned."""
     with store.write() as db:
         withdrawn = db.execute(
             "DELETE FROM assignments WHERE reader = :reader AND case_id IN (SELECT id FROM cases WHERE study = :study) "
@@ -294,10 +294,10 @@ def unassign(store: Store, study: str, reader: str, by: str) -> int:
 
 
 def assignment_counts(store: Store, study: str) -> dict:
-    """Counts the cases that each reader of a study was assigned and has read.
+    """Counts, for each reader of a study, the assigned cases and the cases that the reader has read.
 
-    Returns {"readers": [{"name", "role", "assigned", "read": number of assigned cases that the reader has read,
-    "read_in_all": number of all cases that the reader has read}], "cases": number of test cases, "free": number of test
+    Returns {"readers": [{"name", "role", "assigned": number of assigned cases, "read": how many of these the reader has
+    read, "read_in_all": number of cases read, assigned or not}], "cases": number of test cases, "free": number of test
     cases that are assigned to nobody}.
     """
     roles = {r["name"]: r["role"] for r in list_readers(store)}
@@ -337,7 +337,7 @@ def assignment_counts(store: Store, study: str) -> dict:
 
 
 def assign_one(store: Store, case_id: int, reader: str, by: str) -> None:
-    """Assigns a case to a reader in addition to the readers to whom the case is already assigned."""
+    """Assigns a case to a reader, in addition to any readers who already have the case."""
     study = store.query("SELECT study FROM cases WHERE id = ?", [case_id])[0]["study"]
     with store.write() as db:
         db.execute(
@@ -352,14 +352,14 @@ GROUPS, LENGTH = 4, 4  # 16 characters, each one of 31, have 79 bits of entropy
 
 
 def make_password() -> str:
-    """Returns a random password in groups that are easy to read out, such as 'k7wm-x2fp-ht9c-3sdn'."""
+    """Returns a random password in groups that are easy to read aloud, such as 'k7wm-x2fp-ht9c-3sdn'."""
     return "-".join("".join(secrets.choice(LETTERS) for _ in range(LENGTH)) for _ in range(GROUPS))
 
 
 def invite(store: Store, name: str, role: str, by: str) -> str:
-    """Creates or restores an account and returns its new password, of which only a hash is stored.
+    """Creates an account, or restores a removed one, and returns a new password, of which only a hash is stored.
 
-    Raises ValueError if the name or role is invalid, or if an account has the same name, ignoring case.
+    Raises ValueError if the name or role is invalid, or if another account has the same name, ignoring case.
     """
     password = make_password()
     hash_made = hashed(password)
@@ -373,7 +373,7 @@ def invite(store: Store, name: str, role: str, by: str) -> str:
 
 
 def set_role(store: Store, name: str, role: str, by: str) -> None:
-    """Changes the role of an account; the new role applies from the reader's next request.
+    """Changes the role of an account, with effect from the reader's next request.
 
     Raises NotFound if the account is unknown, and ValueError if the role is invalid or no administrator would be left.
     """
@@ -389,7 +389,7 @@ def set_role(store: Store, name: str, role: str, by: str) -> None:
 
 
 def reset_password(store: Store, name: str, by: str) -> str:
-    """Sets and returns a new password of an account, of which only a hash is stored, and ends the account's sessions.
+    """Gives an account a new random password, returns the password, and ends the account's sessions.
 
     Raises NotFound if the account is unknown, and ValueError if the account belongs to `by`, who would be signed out.
     """
@@ -405,7 +405,7 @@ def reset_password(store: Store, name: str, by: str) -> str:
 
 
 def change_password(store: Store, name: str, old: str, new: str) -> str:
-    """Sets the password that an account's owner chose, and ends the account's sessions.
+    """Replaces an account's password by one that its owner chose, and ends the account's sessions.
 
     Returns the `password_mark` of the new password, or "" if `old` is not the account's password. Raises ValueError if
     the new password is too short or equals the old password.
@@ -454,8 +454,8 @@ def list_accounts(store: Store, study: str) -> list[Row]:
     """Lists the accounts that can sign in, sorted by name.
 
     Returns [{"name", "role", "created", "seen": ISO time of the latest decision or sign-in, or None, "last": whether
-    the account is the only administrator's, "tokens": number of tokens, "assigned", "read", "read_in_all": numbers of
-    the study's cases, as in `dealt`}].
+    this is the only administrator, "tokens": number of tokens, "assigned", "read", "read_in_all": numbers of the
+    study's cases, as in `assignment_counts`}].
     """
     progress = {row["name"]: row for row in assignment_counts(store, study)["readers"]}
     accounts = store.query(

@@ -62,7 +62,7 @@ class Scored:
 
 
 def scored(store: Store, study: str, run: str, roi: bool = True) -> Scored:
-    """Reads a run's scores of the study's held-out and test cases, without cases on which the run was trained.
+    """Reads a run's scores of the study's held-out and test cases, excluding cases that influenced its training.
 
     roi: Whether to read the scores inside the region of interest instead of the scores of whole images.
     """
@@ -87,7 +87,7 @@ def scored(store: Store, study: str, run: str, roi: bool = True) -> Scored:
 
 
 def rows_of_cases(store: Store, run: str, cases: Scored, roi: bool = True) -> list[dict]:
-    """Returns {"id", "name", "label", "score", "percentile", "flagged"} of each of the cases, in their order."""
+    """Returns {"id", "name", "label", "score", "percentile", "flagged"} of each case, in the order of `cases`."""
     end = "_roi" if roi else ""
     rows = store.query(
         f"SELECT c.id, c.name, c.added, c.label, r.score{end} AS score, r.percentile{end} AS percentile, "
@@ -105,7 +105,7 @@ GROUPS = 3  # number of groups of cases by lesion size
 def wilson(hits: int, n: int) -> dict:
     """Computes the fraction `hits / n` with its 95 % Wilson score interval (Wilson, 1927).
 
-    Returns {"value": the fraction, "low", "high", "hits", "n"}. The first three are None if `n` is 0.
+    Returns {"value": the fraction, "low" and "high": the interval, "hits", "n"}. The first three are None if `n` is 0.
     """
     if n == 0:
         return {"value": None, "low": None, "high": None, "hits": 0, "n": 0}
@@ -116,7 +116,7 @@ def wilson(hits: int, n: int) -> dict:
 
 
 def in_words(share: dict, nouns: str) -> str:
-    """Describes a result of `wilson` in words, such as '3 of 80 images (3.8 %, 95 % interval 1.3 to 10.5 %)'."""
+    """Formats a result of `wilson` as text, such as '3 of 80 images (3.8 %, 95 % interval 1.3 to 10.5 %)'."""
     if share["value"] is None:
         return f"0 of 0 {nouns}"
     value, low, high = (f"{100 * share[name]:.1f}" for name in ("value", "low", "high"))
@@ -138,9 +138,9 @@ def confusion(truth: np.ndarray, flagged: np.ndarray) -> dict:
 
 
 def truth_of(store: Store, study: str, cases: Scored, against: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns whether the truth of each case is known, and whether the case is abnormal, both bool (N,).
+    """Returns for which cases the truth is known, and which cases are abnormal, both bool (N,).
 
-    against: "labels" for the labels of the import, or "readers" for the readers' decisions as `settled` returns them.
+    against: "labels" for the labels of the import, or "readers" for the readers' decisions in `consensus_labels`.
     """
     if against == "labels":
         return cases.label != "unknown", cases.sick
@@ -151,9 +151,9 @@ def truth_of(store: Store, study: str, cases: Scored, against: str) -> tuple[np.
 
 
 def consensus_labels(store: Store, study: str) -> dict[int, str]:
-    """Returns {case id: "normal", "abnormal" or "unsure"}: the adjudicator's decision, else the readers' majority.
+    """Returns {case id: "normal", "abnormal" or "unsure"} from the adjudicator's decision, else the readers' majority.
 
-    The majority ignores unsure readers. Cases with a tie are omitted.
+    The majority ignores unsure readers. Cases with neither an adjudication nor a majority are omitted.
     """
     query = "SELECT k.case_id, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
     rows = store.query(query + "WHERE c.study = ? AND k.stage = 'adjudication'", [study])
@@ -177,8 +177,8 @@ def operating_point(
     cases: Result of `scored` for the run, by default read from the database.
 
     Returns {"against", "run", "roc": at most POINTS pairs [false positive rate, true positive rate], "cuts": threshold
-    of each pair, "auroc", "point": pair for the run's flags} and the keys of `confusion`. "roc", "auroc" and "point"
-    are None unless both normal and abnormal cases are known.
+    of each pair, "auroc", "point": the pair at which the run flags cases} and the keys of `confusion`. "roc", "auroc"
+    and "point" are None unless the test cases include both known normal and known abnormal ones.
     """
     cases = (scored(store, study, run, roi) if cases is None else cases).test
     is_known, sick = truth_of(store, study, cases, against)
@@ -200,7 +200,7 @@ def operating_point(
 def outlined_normals(store: Store, run: str, cases: Scored) -> dict:
     """Computes the fraction of normal test images on which a run outlines a lesion, as `wilson` returns it.
 
-    Review outlines an image if the image is flagged and its heat map exceeds the pixel threshold.
+    The page outlines a lesion if the image is flagged and its heat map exceeds the pixel threshold.
     """
     normal = cases.test.where(cases.test.label == "normal")
     flagged = json.dumps(normal.ids[normal.flagged].tolist())
@@ -216,10 +216,10 @@ def outlined_normals(store: Store, run: str, cases: Scored) -> dict:
 
 
 def promise(store: Store, study: str, cases: Scored) -> dict | None:
-    """Computes the conformal threshold that flags at most 5 % of normal images, from the scores of held-out normals.
+    """Computes, from the scores of held-out normals, the conformal threshold that flags at most 5 % of normal images.
 
-    Returns the result of `conformal` with "share", the `wilson` fraction of normal test images that the threshold
-    flags, and "paused": False. Returns None if no held-out normal image has a score.
+    Returns the result of `conformal` with two more keys: "share", the `wilson` fraction of normal test images that the
+    threshold flags, and "paused": False. Returns None if no held-out normal image has a score.
     """
     cases = cases.where(cases.label == "normal")
     holdout = cases.where(cases.split == "holdout")
@@ -230,10 +230,10 @@ def promise(store: Store, study: str, cases: Scored) -> dict | None:
 
 
 def changed_minds(store: Store, study: str) -> dict:
-    """Counts for each reader of a study how second decisions, after the AI result was shown, differ from first ones.
+    """Counts, for each reader of a study, how decisions changed after the AI result was shown.
 
     Returns {reader: {"both": number of cases with two decisions, "to_abnormal", "to_normal", "to_unsure": numbers of
-    changes, "for_better", "for_worse": numbers of changes to and from the case's label, "cases": the changed cases}}.
+    changes, "for_better": changes to the case's label, "for_worse": changes away from it, "cases": the changed cases}}.
     """
     rows = store.query(
         "SELECT a.reader, a.decision AS first, b.decision AS second, c.label, c.id, c.name FROM current_reviews a "
@@ -261,13 +261,13 @@ def changed_minds(store: Store, study: str) -> dict:
 def dice_by_size(store: Store, study: str, run: str, masks: str = "") -> dict:
     """Computes the Dice coefficient of a run's outlines on cases with a lesion mask, and its mean by lesion size.
 
-    Heat maps are resized to the masks. At most POINTS cases are used, drawn at random with a fixed seed.
+    Heat maps are resized to the masks. If there are more than POINTS cases, a fixed random sample of POINTS is used.
 
     masks: Kind of the lesion masks, as in `truth_masks`.
 
-    Returns {"points": [{"case", "name", "size": lesion area as a fraction of the image, "dice"}], "groups":
-    mean and standard deviation of Dice in GROUPS groups by size, "threshold": pixel threshold of the run, "of": number
-    of cases before the draw, "against": description of the masks}.
+    Returns {"points": [{"case", "name", "size": lesion area as a fraction of the image, "dice"}], "groups": mean and
+    standard deviation of Dice in GROUPS groups of similar lesion size, "threshold": pixel threshold of the run, "of":
+    number of cases before sampling, "against": description of the reference masks}.
     """
     learnt, annotated = learnt_from(store, run), truth_masks(store, study, masks)
     truth = {case: mask for case, mask in annotated.masks.items() if case not in learnt}
@@ -304,9 +304,9 @@ def dice_by_size(store: Store, study: str, run: str, masks: str = "") -> dict:
 
 
 def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi: bool = True) -> list[dict]:
-    """Returns `rows_of_cases` of up to `count` labelled test cases, evenly spaced by score.
+    """Returns `rows_of_cases` for up to `count` labelled test cases, evenly spaced in the order of scores.
 
-    Each row also has "right", which is whether the run's flag agrees with the label.
+    Each row also has "right": whether the run's flag agrees with the label.
     """
     cases = cases.test
     cases = cases.where(cases.label != "unknown")
@@ -333,10 +333,10 @@ _SMALL = "There are few cases, so the intervals are wide. Add labelled test case
 
 
 def between(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-    """Returns a threshold halfway between each cut and the next lower score, float64 (K,).
+    """Returns thresholds, float64 (K,), each halfway between a cut and the next lower score.
 
     scores: Scores of the cases, (N,).
-    cuts: Lowest flagged score of each operating point, (K,), or infinity if no case is flagged.
+    cuts: Lowest flagged score of each of K operating points, or infinity if no case is flagged.
     """
     levels = np.unique(scores)
     index = np.searchsorted(levels, np.minimum(cuts, levels[-1]))
@@ -345,9 +345,9 @@ def between(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
 
 
 def learnt_threshold(cases: Scored, known: np.ndarray, sick: np.ndarray) -> float:
-    """Returns the threshold at which flags agree best with the readers' decisions, by the largest Youden index.
+    """Returns the threshold whose flags agree best with the readers' decisions, by the Youden index.
 
-    known, sick: Whether the truth of each case is known, and whether the case is abnormal, as in `truth_of`.
+    known, sick: Which cases have a known truth and which are abnormal, as `truth_of` returns them.
 
     Raises ValueError unless both normal and abnormal cases are known.
     """
@@ -365,12 +365,12 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
 
     run: Row of the run, from `cases.scored_runs`.
     point: Result of `operating_point`.
-    chosen: Operating point in effect; a threshold that a person moved or fitted promises no false alarm rate.
+    chosen: Operating point in effect. If a person moved or fitted the threshold, the false alarm rate is not judged.
 
     Returns {"run": id of the run, "title", "level": "good", "warn", "bad" or "none", "words", "advice", "found":
-    sensitivity, "alarms": fraction of normal images that are flagged, both as `wilson` returns them, "auroc"}. The
-    level is "none" without labelled cases, "bad" if the 95 % interval of the AUROC reaches 0.5 or the interval of
-    "alarms" lies above PROMISED, and "warn" if the sensitivity is below FOUND or there are too few cases to judge.
+    sensitivity, "alarms": fraction of normal images that are flagged (both results of `wilson`), "auroc"}. The level is
+    "none" without an AUROC, "bad" if the 95 % interval of the AUROC reaches 0.5 or the interval of "alarms" lies above
+    PROMISED, and "warn" if the sensitivity is below FOUND or there are too few cases to judge.
     """
     sick, well = point["tp"] + point["fn"], point["fp"] + point["tn"]
     out = {"run": run["id"], "title": run["title"], "found": point["sensitivity"], "auroc": point["auroc"]}
@@ -414,10 +414,10 @@ def compared(store: Store, study: str, runs: list[dict], roi: bool = True, masks
     masks: Kind of the lesion masks, "reference" or "readers".
 
     Returns [{"run": id, or None for the baseline, "title", "name", "encoder", "cases": number of cases, "localised":
-    number of cases with a mask, "set": tag of the evaluated cases and masks, "best": measures in which no other row is
-    better}]. For each name in MEASURES, a row has the value and, under the name with "_ci", the 95 % interval, or None
-    without an evaluation. "pro" is the per-region overlap on abnormal images, as in the paper, and "pro_all" on all
-    images, as in MVTec. "best" is empty if rows were evaluated on different sets.
+    number of cases with a mask, "set": identifier of the evaluated cases and masks, "best": measures in which no row is
+    better}]. Each row also has every measure in MEASURES and its 95 % interval, under the measure's name with "_ci".
+    Both are None without an evaluation. "pro" is the per-region overlap on abnormal images, as in the paper; "pro_all"
+    covers all images, as in MVTec. "best" is empty if rows were evaluated on different sets.
     """
     kind = (roi, "held-out", masks)
     by_run = {r["run"]: r for r in evaluations(store, study) if (r["roi"], r["protocol"], r.get("masks")) == kind}

@@ -1,4 +1,4 @@
-"""Reading sessions: the choice of cases, the summary of a session, and the printed sheet of a session."""
+"""Reading sessions: the choice of a session's cases, the summary of a session and its printed sheet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _list(context: RequestContext, choice: str) -> Worklist:
 
 
 def available(context: RequestContext) -> list[dict]:
-    """Lists the choices of cases for a new session as [{"name", "title", "cases": number of cases}]."""
+    """Lists the ways to choose cases for a new session as [{"name", "title", "cases": number of cases}]."""
     rows = []
     for name, (title, _) in CHOICES.items():
         if (context.run is None or context.blinded) and name in ("flagged", "against"):
@@ -48,10 +48,10 @@ def available(context: RequestContext) -> list[dict]:
 
 
 def chosen(context: RequestContext, choice: str, count: int, shuffled: bool, seed: int) -> list[int]:
-    """Returns the ids of `count` cases, or of all cases if `count` is 0, for a new session.
+    """Returns the ids of the cases of a new session.
 
-    choice: Key of CHOICES.
-    shuffled: Whether to draw the cases and their order at random, instead of the first cases of the worklist.
+    choice: Key of CHOICES. At most `count` of its cases are returned, or all if `count` is 0.
+    shuffled: Whether to draw the cases at random and in random order, instead of taking the first ones of the worklist.
     """
     ids = _list(context, choice).neighbour(None, count=1_000_000)
     if shuffled:
@@ -61,7 +61,7 @@ def chosen(context: RequestContext, choice: str, count: int, shuffled: bool, see
 
 
 def summary(store: Store, session: dict) -> dict:
-    """Summarises an ended or open session.
+    """Summarises a session, which may still be open.
 
     Returns {"cases": number of cases, "read": number of read cases, "seconds": quartiles and sum of the times per case,
     "decisions": number of last decisions of each kind, "changed": number of cases whose decision changed, "point":
@@ -98,7 +98,7 @@ def summary(store: Store, session: dict) -> dict:
 
 
 def decisions_and_times(store: Store, session: dict) -> tuple[dict[int, str], dict[int, str], dict[int, float]]:
-    """Returns the first decisions, last decisions and total seconds of a session's cases, each by the case's id."""
+    """Returns three dictionaries by case id: a session's first decisions, last decisions and total seconds."""
     first: dict[int, str] = {}
     last: dict[int, str] = {}
     seconds: dict[int, float] = {}
@@ -154,8 +154,8 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
 
     hidden: Whether to omit results and to use neutral names, because the reader is blind.
 
-    Returns the `visible` summary with {"study", "reader", "which": title of the cases' choice, "run": row of
-    `scored_runs`, or None if the run was deleted, "code": version of the code that trained the run, "rows": [{"name",
+    Returns the `visible` summary and {"study", "reader", "which": title of the choice of cases, "run": row of
+    `scored_runs`, or None if the run was deleted, "code": version of the code that trained it, "rows": [{"name",
     "first", "decision", "seconds", "percentile", "flagged"}] in the order of the session}. Unknown values are None.
     """
     report = visible(store, session, hidden)
@@ -190,7 +190,7 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
 
 
 def readable(store: Store, number: int, reader: str, administers: bool) -> dict:
-    """Returns the row of a session for its reader or an administrator. Raises NotFound for anyone else.
+    """Returns the row of a session to its own reader or to an administrator. Raises NotFound for anyone else.
 
     number: Id of the session.
     administers: Whether `reader` is an administrator.

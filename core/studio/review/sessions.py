@@ -26,7 +26,7 @@ def open_session(store: Store, reader: str) -> dict | None:
 
 
 def get_session(store: Store, session: int, reader: str) -> dict:
-    """Returns the row of the reader's reading session `session`. Raises NotFound if the reader has no such session."""
+    """Returns the row of the reader's session with the id `session`. Raises NotFound if there is no such session."""
     row = store.one("SELECT * FROM reading_sessions WHERE id = ? AND reader = ?", [session, reader])
     if row is None:
         raise NotFound(f"You have no reading session {session}.")
@@ -49,8 +49,8 @@ def start_session(
 
     cases: Ids of the cases in reading order.
     blind: Whether results are hidden until the reader's first decision on a case; implies `neutral`.
-    neutral: Whether cases have neutral names.
-    shuffled: Whether the order of the cases was drawn at random, which is only recorded.
+    neutral: Whether cases are shown under neutral names.
+    shuffled: Whether `cases` is in random order. This is only recorded.
     choice: Key of `session_report.CHOICES` by which the cases were chosen.
     run: Id of the run whose results are shown, or None.
 
@@ -114,7 +114,7 @@ def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
 
 
 def ended_sessions(store: Store, study: str, reader: str | None) -> list[dict]:
-    """Lists the last 50 ended sessions in a study of one reader, or of all readers if `reader` is None."""
+    """Lists the 50 latest ended sessions in a study, of one reader or, if `reader` is None, of all readers."""
     return store.query(
         "SELECT s.id, s.blind, s.neutral, s.shuffled, s.choice, s.created, s.ended, s.reader, "
         "(SELECT count(*) FROM reading_session_cases o WHERE o.session = s.id) AS cases "
@@ -125,8 +125,8 @@ def ended_sessions(store: Store, study: str, reader: str | None) -> list[dict]:
 
 
 def decisions_of(store: Store, session: dict) -> list[dict]:
-    """Lists the decisions of a session that are not undone as {"id", "case_id", "stage", "decision", "seconds",
-    "created"}, oldest first."""
+    """Lists a session's decisions, oldest first, as [{"id", "case_id", "stage", "decision", "seconds", "created"}].
+    Undone decisions are omitted."""
     return store.query(
         "SELECT r.id, r.case_id, r.stage, r.decision, r.seconds, r.created FROM reading_session_cases o "
         "JOIN reviews r ON r.case_id = o.case_id AND r.reader = ? AND r.active = 1 AND r.stage != 'adjudication' "
@@ -136,8 +136,8 @@ def decisions_of(store: Store, session: dict) -> list[dict]:
 
 
 def last_decision_sql(number: str) -> str:
-    """Returns an SQL subquery for a reader's last decision in a session on a case. number: SQL for the case's id.
-    The parameters of the subquery are the reader and the session's `first_review`."""
+    """Returns an SQL subquery that selects the reader's last decision on a case in a session. Its parameters are the
+    reader and the session's `first_review`. number: SQL expression for the case's id."""
     return (
         f"(SELECT k.decision FROM reviews k WHERE k.case_id = {number} AND k.reader = ? AND k.id > ? AND k.active = 1 "
         "AND k.stage != 'adjudication' ORDER BY k.id DESC LIMIT 1)"
@@ -159,9 +159,9 @@ def is_neutral_mask(number: int) -> bool:
 
 
 def case_listed(store: Store, reader: str, number: int) -> tuple[Row | None, int | None]:
-    """Returns the row of the reader's case with a neutral number and the id of the neutral list that has the number.
+    """Returns the row of the case that the reader sees as `number`, and the id of the neutral list with this number.
 
-    Returns (None, None) if the reader has no such case.
+    Returns (None, None) if no case has this number.
     """
     row = store.one(
         "SELECT o.id AS 'list', c.* FROM neutral_orders o CROSS JOIN neutral_cases n ON n.list = o.id "
@@ -172,7 +172,7 @@ def case_listed(store: Store, reader: str, number: int) -> tuple[Row | None, int
 
 
 def make_order(store: Store, study: str, reader: str, session: int | None) -> None:
-    """Draws the reader's neutral order of a study's cases, or appends cases imported after the draw in random order."""
+    """Draws a random neutral order of a study's cases for a reader, or appends newly imported cases in random order."""
     with store.write() as db:
         where = "study = ? AND reader = ? AND coalesce(session, 0) = ?"
         row = store.one(f"SELECT id FROM neutral_orders WHERE {where}", [study, reader, session or 0])
@@ -235,11 +235,11 @@ class Aliases:
         self._places |= {row["case_id"]: row["position"] for row in rows}
 
     def know(self, case_id: int, number: int) -> None:
-        """Remembers the neutral number of a case, which another query has read."""
+        """Stores a case's neutral number that is already known, so that `number` needs no query."""
         self._places[case_id] = number - self._first
 
     def cases(self, numbers: Iterable[int]) -> dict[int, int]:
-        """Translates neutral numbers into {number: id of the case}; numbers that are not in the list are skipped."""
+        """Returns {number: id of the case} for neutral numbers; numbers that are not in the list are skipped."""
         number_at = {n - self._first: n for n in numbers}
         rows = self.store.query(
             "SELECT n.position, n.case_id FROM json_each(?) j CROSS JOIN neutral_cases n "
@@ -250,7 +250,7 @@ class Aliases:
         return {number_at[row["position"]]: row["case_id"] for row in rows}
 
     def number(self, case_id: int) -> int:
-        """Returns the number of a case as the reader may see it."""
+        """Returns the number under which the reader sees a case: its id or, if names are neutral, a neutral number."""
         if self.order is None:
             return case_id
         self.prepare([case_id])
@@ -261,13 +261,13 @@ class Aliases:
         return name_of(self._names, case_id)
 
     def mark(self, case_id: int, sha256: str | None) -> str:
-        """Returns a version tag of a case's file, for URLs: `sha256`, or a keyed hash of the id under neutral names."""
+        """Returns a version tag of a case's file for URLs: `sha256` or, if names are neutral, a keyed hash."""
         if self.order is None:
             return sha256 or ""
         return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
 
     def mask_number(self, mask: Row) -> int:
-        """Returns the number of a lesion mask as the reader may see it: its id, or a keyed hash under neutral names.
+        """Returns the number under which the reader sees a lesion mask: its id or, if names are neutral, a keyed hash.
 
         mask: Row with "id", "case_id", "source", "reader" and "turn", which is the mask's position, from 1, among the
             masks of the same case and author.
@@ -279,13 +279,13 @@ class Aliases:
         return MASKS + int.from_bytes(digest, "big")
 
     def stamp(self, text: str, case_id: int) -> str:
-        """Returns `text`, such as the time of a case's heat map, or a keyed hash of the text under neutral names."""
+        """Returns `text`, such as the time of a heat map, unchanged or, if names are neutral, as a keyed hash."""
         if self.order is None:
             return text
         return hashlib.blake2b(f"{case_id} {text}".encode(), key=self._secret, digest_size=16).hexdigest()
 
     def shown(self, row: dict) -> dict:
-        """Returns a row with ids and names as the reader may see them. row: A case, or data with a "case_id"."""
+        """Returns a row with the ids and names that the reader sees. row: A case, or a row that has a "case_id"."""
         if self.order is None:
             return row
         if "case_id" in row:
@@ -303,7 +303,7 @@ class Aliases:
         return out
 
     def cursor(self, key: tuple | list | None) -> list | None:
-        """Returns the cursor of a worklist row, without the sort value under neutral names."""
+        """Returns a worklist cursor for the page. If names are neutral, the cursor has no sort value."""
         if key is None or self.order is None:
             return None if key is None else list(key)
         return [0, None, self.number(key[2])]
@@ -322,7 +322,7 @@ class Hidden(ValueError):
 
 
 def is_blind(store: Store, study: str) -> bool:
-    """Returns whether blind-first reading of the study is on."""
+    """Returns whether blind-first reading is switched on for the study."""
     return bool(store.setting(f"blind:{study}", False))
 
 
@@ -336,8 +336,8 @@ def set_blind(store: Store, study: str, on: bool, by: str) -> None:
 
 
 def session_status(store: Store, reader: str) -> dict:
-    """Returns {"blind": ids of the studies that the reader reads blind, "session": {"id", "study"} of the reader's open
-    reading session, or None}."""
+    """Returns {"blind": ids of the studies that the reader reads blind, "session": the reader's open reading session as
+    {"id", "study"}, or None}."""
     session = open_session(store, reader)
     read_blind = {row["study"] for row in store.query(IN_TRIALS, {"reader": reader})}
     keys = store.query("SELECT key FROM settings WHERE key LIKE 'blind:%' AND value = 'true' ORDER BY key")
@@ -374,7 +374,7 @@ IN_TRIALS = """SELECT DISTINCT t.study FROM trial_parts p JOIN trials t ON t.id 
 def reads_blind(store: Store, reader: str) -> bool:
     """Returns whether the reader reads any study blind or in a trial; studies in the bin do not count.
 
-    All rooms that show the contents of studies are closed to such a reader.
+    If so, all rooms that show the contents of studies are closed to the reader.
     """
     query = f"SELECT {IN_BLIND_SESSION} OR EXISTS ({IN_TRIALS}) AS open, {ANY_READ_BLIND} AS study"
     row = store.first(query, {"reader": reader})

@@ -1,10 +1,10 @@
 """The worklist of a reader: sort orders, filters, pages, counts and the distribution of scores, all computed in SQL.
 
-Pages use keyset pagination, so that every page takes the same time. A cursor is the key (part, value, id) of a row:
-the number of an index scan, the value by which the scan sorts, and the case's id. An order by score has two scans: the
-scored cases, then the other cases. The keys of a page are read from indexes alone. Every filter is a condition on a
-case's id that an index answers, so that skipping 100,000 cases reads no row of a case. All scans are limited to the
-study of the request.
+Pages use keyset pagination, so that every page takes the same time. A list is read by one or more index scans: a list
+by score, for example, has a scan of the scored cases and then one of the other cases. A cursor is the key (part, value,
+id) of a row: the number of the scan, the value by which the scan sorts, and the case's id. The keys of a page and all
+filters are answered by indexes alone, so that skipping 100,000 cases reads no row of a case. All scans are limited to
+the study of the request.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _ASKED: dict[str, tuple[str, dict[str, Any]]] = {  # page parameter: (field of Q
 class Query:
     """Sort order and filters of a worklist; a filter of "" or None matches all cases.
 
-    sort: Sort key, one of SORTS; "teaches" ranks cases by how much the run would learn from them.
+    sort: Sort key, one of SORTS; "teaches" ranks cases by how much the run would learn from their annotation.
     flagged: Whether the run flags the case.
-    decision: Reader's decision on the case, "unread", "read", "against" for a decision that contradicts the run's flag,
-        or "differs" for a decision that differs from another reader's decision.
+    decision: The reader's decision (one of DECISIONS), "unread", "read", "against" for a decision that contradicts the
+        run's flag, or "differs" for a decision that differs from another reader's decision.
     mine: Whether to list only cases that are assigned to the reader.
     label: Label of the case in the import.
     text: Part of the case's name.
 
-    Raises ValueError for an unknown value.
+    Raises ValueError if a value is not allowed.
     """
 
     sort: str = "percentile"
@@ -79,7 +79,7 @@ class Query:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Query:
-        """Builds a query from the parameters of a URL or of `list` in a request body; unknown parameters are ignored.
+        """Builds a query from URL parameters or the field `list` of a request body; unknown parameters are ignored.
 
         Raises ValueError if a value is not allowed.
         """
@@ -144,8 +144,8 @@ class _Part:
 class Worklist:
     """One reader's list of cases, in the requested order and with the filters that the reader may use.
 
-    In a reading session, the list has the cases and the order of the session. For a blind reader, the list has a random
-    order and ignores filters that would reveal something about a case.
+    In a reading session, the list consists of the session's cases in their reading order. Otherwise, a blind reader's
+    list has a random order. A blind reader's list also ignores filters that would reveal something about a case.
     """
 
     def __init__(self, context: RequestContext, query: Query):
@@ -166,7 +166,7 @@ class Worklist:
 
     @property
     def covered(self) -> bool:
-        """Whether labels are hidden from the reader, as in blind reading and in a reading session."""
+        """Whether labels are hidden from the reader, which is the case in blind reading and in reading sessions."""
         return self.hidden or self.session is not None
 
     def _teaches(self) -> bool:
@@ -195,7 +195,7 @@ class Worklist:
         return self._joined("readings r", "readings_by_score_roi", where, (self.run,), "r.score_roi", splits)
 
     def parts(self, splits: tuple[str, ...] | None = None) -> list[_Part]:
-        """Returns the index scans that together yield the list in order. splits: By default the splits of the query."""
+        """Returns the index scans that together yield the list in order. splits: Defaults to the query's splits."""
         q, study, reader = self.query, self.context.study, self.context.reader
         splits = q.splits if splits is None else splits
         if self.session is not None:
@@ -235,7 +235,7 @@ class Worklist:
         return [self._cases(splits, f"cases_by_{q.sort}", f"c.{q.sort}")]  # by name or added
 
     def filters(self, number: str, decision: bool = True) -> tuple[list[str], list]:
-        """Returns the SQL conditions of the filters, and their parameters.
+        """Returns the filters as SQL conditions, and the parameters of the conditions.
 
         number: SQL expression for the case's id.
         decision: Whether to include the filter on the reader's decision.
@@ -294,7 +294,7 @@ class Worklist:
         return where, params
 
     def page(self, after: tuple | None = None, limit: int = PAGE, backwards: bool = False) -> dict:
-        """Reads up to `limit` rows after the cursor `after`, or before the cursor in reverse order if `backwards`.
+        """Reads up to `limit` rows after the cursor `after` or, if `backwards`, the rows before it in reverse order.
 
         Returns {"rows", "cursor": cursor of the last row, or None if there are fewer than `limit` rows}.
         """
@@ -379,7 +379,7 @@ class Worklist:
         )
 
     def key_of(self, case_id: int) -> tuple | None:
-        """Returns the cursor of a case, even if filters exclude the case, or None if the order lacks the case."""
+        """Returns the cursor of a case, or None if the list's order does not include the case. Filters are ignored."""
         scans, values = [], []
         for number, segment in enumerate(self.parts(SPLITS)):
             source, (joined, params) = segment.table, segment.join
@@ -395,26 +395,26 @@ class Worklist:
         return (first["part"], first["value"], case_id)
 
     def neighbour(self, case_id: int | None, *, backwards: bool = False, count: int = 1) -> list[int]:
-        """Returns the ids of up to `count` cases after `case_id`, or before the case in reverse order if `backwards`.
+        """Returns the ids of up to `count` cases after a case or, if `backwards`, before it in reverse order.
 
-        If `case_id` is None, the ids are those of the first cases, or of the last cases in reverse order.
+        If `case_id` is None, the list is read from its start or, if `backwards`, from its end.
         """
         after = self.key_of(case_id) if case_id is not None else None
         return [k[2] for k in self._keys(after, count, backwards)]
 
     def position(self, number: int) -> tuple | None:
-        """Returns the cursor before row `number` (from 0), or None if `number` is 0 or exceeds the list's length."""
+        """Returns the cursor after which row `number` (from 0) follows, or None if `number` is 0 or beyond the end."""
         if number <= 0:
             return None
         keys = self._keys(None, 1, False, skip=number - 1)
         return keys[0] if keys else None
 
     def with_decision(self, decision: str) -> Worklist:
-        """Returns the same list, filtered by `decision`."""
+        """Returns the same list with `decision` as the filter on the reader's decision."""
         return Worklist(self.context, replace(self.query, decision=decision))
 
     def counts(self) -> dict:
-        """Counts the list's cases by the reader's decision, without the filter on the decision.
+        """Counts the list's cases by the reader's decision. The list's filter on the decision is ignored.
 
         Returns {"total", "read", "unread", "normal", "abnormal", "unsure"}.
         """
@@ -450,7 +450,7 @@ class Worklist:
         return total
 
     def place(self, case_id: int) -> int | None:
-        """Returns the number of cases before the case in the list, or None if the order does not include the case."""
+        """Returns how many cases precede a case in the list, or None if the list's order does not include the case."""
         key = self.key_of(case_id)
         if key is None:
             return None
@@ -474,7 +474,7 @@ class Worklist:
         return segment, where, params
 
     def nearest(self, score: float) -> int | None:
-        """Returns the id of the list's case whose score is nearest to `score`, or None if no score is visible."""
+        """Returns the id of the listed case whose score is nearest to `score`, or None if the reader sees no scores."""
         if self.hidden or self.run is None:
             return None
         segment, where, params = self._scored()
@@ -485,7 +485,7 @@ class Worklist:
         return min(sides)[1] if sides else None
 
     def threshold(self) -> float | None:
-        """Computes the score halfway between the run's flagged and unflagged cases, which are separated by score alone.
+        """Computes the score halfway between the lowest flagged and the highest unflagged score of the run.
 
         Returns None if the run has no flagged or no unflagged cases.
         """
@@ -503,8 +503,8 @@ class Worklist:
     def distribution(self) -> dict | None:
         """Computes a histogram of the list's scores.
 
-        Returns {"bins": counts from low to high, "lo", "hi": lowest and highest bin edge, "threshold"}, or None if no
-        score is visible. Scores beyond an edge are counted in the nearest bin.
+        Returns {"bins": number of cases per bin, "lo": lowest edge, "hi": highest edge, "threshold"}, or None if the
+        reader sees no scores. Scores outside the edges are counted in the first or last bin.
         """
         if self.hidden or self.run is None:
             return None

@@ -14,7 +14,7 @@ DAYS = 7
 
 
 def put_run(store: Store, run_id: str, by: str) -> int:
-    """Moves a run and its detector runs to the bin; returns their total bytes. Raises ValueError if one is running."""
+    """Moves a run and its fits to the bin; returns their size in bytes. Raises ValueError if any of them is running."""
     with store.write() as db:
         everything = [run_id, *runs.children(store, run_id)]
         for member in everything:
@@ -40,8 +40,7 @@ def put_study(store: Store, study: str, by: str) -> None:
 def contents(store: Store) -> list[Row]:
     """Lists the contents of the bin, newest first: [{"kind", "id", "name", "study", "binned", "until"}].
 
-    `binned` and `until` are the times of removal and of deletion. Detector runs that were removed together with their
-    encoder are not listed separately.
+    `binned` and `until` are the times of removal and deletion. Detector runs removed with their encoder are omitted.
     """
     rows = store.query(
         "SELECT 'study' AS kind, id, name, id AS study, binned FROM studies WHERE binned IS NOT NULL UNION ALL "
@@ -52,8 +51,9 @@ def contents(store: Store) -> list[Row]:
 
 
 def restore(store: Store, kind: str, id: str, by: str) -> None:
-    """Restores a study, or a run with its encoder and the runs removed with it. Raises NotFound if it is not in the
-    bin.
+    """Restores a study or a run. Raises NotFound if it is not in the bin.
+
+    A run is restored together with its encoder and with the detector runs that were removed at the same time.
     """
     row = next((r for r in contents(store) if (r["kind"], r["id"]) == (kind, id)), None)
     if row is None:
@@ -70,7 +70,7 @@ def restore(store: Store, kind: str, id: str, by: str) -> None:
 
 
 def empty(store: Store, days: float = DAYS) -> int:
-    """Permanently deletes the runs and studies that have been in the bin for `days` days; returns their number."""
+    """Permanently deletes runs and studies that were put in the bin `days` or more days ago; returns their number."""
     before = _plus(now(), -days)
     deleted = 0
     for row in (row for row in contents(store) if row["binned"] <= before):

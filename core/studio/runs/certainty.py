@@ -1,5 +1,5 @@
-"""Reliability of a reading: whether mirroring or enlarging the image changes the result, and whether the members of a
-combined detector agree. The results are stored in the reading's `extra` and described to the reader in words."""
+"""Reliability of a case's score: whether mirroring or enlarging the image changes the result, and whether the members
+of a combined detector agree. The results are stored in the score's field `extra` and shown to readers as sentences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEMBERS = {"head": "the lesion head", "padim": "PaDiM"}
 
 
 def wanted(store: Store, run_id: str, asked: bool | None = None) -> bool:
-    """Returns whether to test how steady scores are: `asked` or, if that is None, whether few cases were scored."""
+    """Returns whether to test the steadiness of scores: `asked` or, by default, whether few cases were scored."""
     if asked is not None:
         return asked
     return store.first("SELECT count(*) AS n FROM readings WHERE run = ?", [run_id])["n"] <= STEADY_CASES
@@ -36,9 +36,9 @@ def add_steadiness(
 ) -> int:
     """Scores mirrored and enlarged views of a run's held-out and test cases; returns the number of cases.
 
-    The results are stored in the readings. The percentiles of each view come from the same view of held-out normal
-    images, so that a change that all images share does not count as unsteadiness. Raises Stopped if `should_stop`
-    returns True.
+    The results are stored with the scores. The percentile of a mirrored or enlarged view is computed among the same
+    views of held-out normal images, so that a change that affects all images alike is not reported as unsteadiness.
+    Raises Stopped if `should_stop` returns True.
     """
     from core.engine.calibration.percentiles import Calibration
     from core.engine.detectors.uncertainty import scores_of_views
@@ -88,10 +88,10 @@ def _write(store: Store, run_id: str, ids: np.ndarray, scores: np.ndarray, calib
 
 
 def described(extra: dict) -> dict:
-    """Describes in words how reliable the score of a case is, from the field `extra` of the stored reading.
+    """Describes in sentences how reliable the score of a case is, based on the field `extra` of the stored score.
 
     Returns {"steady": effect of mirroring and enlarging, "members": agreement of a combined detector's members}. Each
-    value is {"ok", "words", "more": details}, or None if it is unknown.
+    value is {"ok", "words", "more": details}, or None if this was not tested.
     """
     return {"steady": _steady(extra.get("steady")), "members": _members(extra)}
 

@@ -1,8 +1,8 @@
-"""Explains why a run finds a case abnormal, by its most abnormal patch, the nearest normal patch and similar images.
+"""Explains a run's score of a case by its most abnormal patch, the nearest normal patch, and similar normal images.
 
 Similar images are the normal training images with the smallest Euclidean distance in backbone features. Scoring finds
-them for every case and stores them in the reading's `extra`. For older readings they are computed at each request and
-not stored, because requests must not change the database.
+them for every case and stores them in the score's field `extra`. For scores from older versions, they are computed at
+each request and not stored, because requests must not change the database.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ USUAL = 12  # number of held-out normal images that give the usual distances
 
 
 def explain(store: Store, run_id: str, case_id: int) -> dict:
-    """Finds the most abnormal patch of a case, and the most similar patch of a normal training image, for a run.
+    """Finds the most abnormal patch of a case, and the patch of a normal training image that is most similar to it.
 
     Returns {"box", "there", "case", "distance", "usual"}.
-    box, there: Patch in the case's image and patch in the training image, (x0, y0, x1, y1) as fractions of the image.
-    case: Training image, a dictionary with its id and name.
+    box: Patch in the case's image, (x0, y0, x1, y1) as fractions of the image.
+    there: Patch in the training image, in the same form.
+    case: The training image, a dictionary with its id and name.
     distance: Distance between the features of both patches.
-    usual: {"median", "largest", "count"} of this distance over held-out normal images, or None without such images.
-
+    usual: {"median", "largest", "count"} of the same distance for held-out normal images, or None if there are none.
     Raises ValueError if the run does not compare patches, or if the case is not in the run's study.
     """
     run = runs.get_run(store, run_id)
@@ -110,8 +110,8 @@ CHUNK = 64
 def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
     """Lists the normal training images that are most similar to a case, most similar first.
 
-    Each entry is {"id", "name", ..., "v": version of the image file, "distance"}. Raises ValueError without a score of
-    the case.
+    Each entry is {"id", "name", ..., "v": version of the image file, "distance"}. Raises ValueError if the run has not
+    scored the case.
     """
     query = "SELECT json_extract(extra, '$.nearest') AS n FROM readings WHERE run = ? AND case_id = ?"
     row = store.one(query, [run_id, case_id])
@@ -180,7 +180,7 @@ def _loaded(folder: Path):
 
 
 class Finder:
-    """Finder of the most similar normal training images, whose encoder features are computed only once."""
+    """Finds the normal training images that are most similar to a case; computes their features only once."""
 
     def __init__(self, store: Store, run: dict, arrays: StudyArrays, encoder, device) -> None:
         self.arrays, self.encoder, self.device = arrays, encoder, device

@@ -43,11 +43,11 @@ USE = (
 
 
 def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dict[str, Any]:
-    """Exports the detector of a finished run to the folder `out`, created if necessary; returns the model's card.
+    """Exports the detector of a finished run to the new or empty folder `out`; returns the model's card.
 
     If the detector can be exported as a graph, the graph is written and compared with the detector on images of the
-    study. Otherwise only the weights are exported, and the card contains the reason. Raises Refused (a ValueError) if
-    the folder is not empty, and ValueError if the run is not a finished fit of a detector.
+    study. Otherwise only the weights are exported, and the card states why. Raises Refused (a ValueError) if the
+    folder is not empty, and ValueError if the run is not a finished fit of a detector.
     """
     from core.engine.exported.graphs import CannotExport, write_onnx
 
@@ -188,7 +188,7 @@ def _page(card: dict[str, Any]) -> str:
 
 
 class Point(foreign_runs.Lenient):
-    """Operating point of an exported model. The threshold is a score, or None for the default percentile."""
+    """Operating point of an exported model: a threshold for scores, or None for the default percentile."""
 
     source: Literal["dragged", "limit", "readers", "default"] = "default"
     threshold: Number | None = None

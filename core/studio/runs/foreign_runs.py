@@ -1,6 +1,6 @@
-"""Checks of runs that come from another installation: their settings, summaries, readings and results.
+"""Checks runs that are imported from another installation: their settings, summaries, scores and results.
 
-Settings are checked by the configuration of the run's method. Weights can only be files of this home.
+Settings are checked by the configuration class of the run's method. Only weights files in this home can be used.
 """
 
 from __future__ import annotations
@@ -48,28 +48,28 @@ def _ascending(scores: tuple[float, ...]) -> tuple[float, ...]:
 
 
 class Calibrated(Lenient):
-    """Scores of held-out normal images in ascending order, and scale of the heat maps."""
+    """Calibration: scores of held-out normal images in ascending order, and the scale of the heat maps."""
 
     scores: Annotated[tuple[Number, ...], Len(1, MOST_HELD_OUT), AfterValidator(_ascending)]
     pixels: Pixels | None = None
 
 
 class Calibrations(Lenient):
-    """Calibrations of the whole image and of its region of interest."""
+    """Calibrations for scores of the whole image and for scores of its region of interest."""
 
     plain: Calibrated
     roi: Calibrated
 
 
 class Thresholds(Lenient):
-    """Scores above which an image is flagged by default."""
+    """Default thresholds for scores of the whole image (`threshold`) and of its region of interest."""
 
     threshold: Number | None = None
     threshold_roi: Number | None = None
 
 
 class Gain(Lenient):
-    """Improvement of a run by learning from readers' masks, measured by cross-validation (see `Rule`)."""
+    """Improvement of a run through learning from readers' masks, measured by cross-validation (see `Rule`)."""
 
     weight: Number
     score_weight: Number
@@ -98,7 +98,7 @@ class OldAndNew(Lenient):
 
 
 class Comparison(Lenient):
-    """Comparison of a run with the run that it is based on."""
+    """Comparison of a run (`run`) with the run that it is based on (`base`)."""
 
     base: Name
     run: Name
@@ -113,14 +113,14 @@ class Comparison(Lenient):
 
 
 class Erased(Lenient):
-    """Number of cases that were erased after a run had learned from them, and time of the erasure."""
+    """Erasure of cases from which a run had learned: their number and the time of the erasure."""
 
     cases: Count
     at: Text
 
 
 class Summary(Thresholds):
-    """Stored results of a run, except the readings of cases. The entry `believe` (reliability) is not imported."""
+    """Summary of a run's results, without scores of single cases. The entry `believe` (reliability) is not imported."""
 
     scored: Count | None = None
     score_seconds: Number | None = None
@@ -152,7 +152,7 @@ class Conformal(Lenient):
 
 
 class Evaluation(Record):
-    """Row of metrics. The value of an additional key is a number, an interval, a Boolean, a short text or None."""
+    """Row of metrics. Additional keys have numbers, intervals, Booleans, short texts or None as values."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Number | Interval95 | bool | Annotated[str, Len(0, 400)] | None]
@@ -167,7 +167,7 @@ class Evaluation(Record):
 
 
 class Marks(Lenient):
-    """Ids of the cases and masks, annotated by readers, from which a run learned."""
+    """Annotations of readers from which a run learned (see `marks.chosen`)."""
 
     masks: list[Count]
     cases: list[Count]
@@ -181,12 +181,12 @@ class Marks(Lenient):
 
 
 def kept(record: Record) -> dict[str, Any]:
-    """Converts a record to the JSON value that is stored, without fields that were not set."""
+    """Converts a record to a JSON value for storage; fields that were not set are omitted."""
     return record.model_dump(mode="json", exclude_unset=True)
 
 
 def summary(values: Any, what: str) -> dict[str, Any]:
-    """Checks a run's summary; returns its known fields."""
+    """Checks a run's summary; returns its known fields. `what` names the summary in error messages."""
     return {name: value for name, value in kept(read(Summary, values, what)).items() if value is not None}
 
 
@@ -194,9 +194,9 @@ def settings(kind: str, method: str, values: Any, home: Home, runs: Mapping[str,
     """Checks the settings of a run; returns them adapted to this installation, without readers' annotations.
 
     kind: Kind of the run, "pretrain" or "fit".
-    runs: New ids, by old id, of the runs that are imported together.
-
-    Initial weights are replaced by the weights of such a run, or by a file in this home, which need not exist.
+    runs: Ids of the runs that are imported at the same time, {old id: new id}.
+    what: Name of the settings in error messages.
+    Replaces paths of initial weights by paths in this home, which need not exist: of a run in `runs`, or of a file.
     """
     values = read(dict[str, Any], values, what)
     values = {key: value for key, value in values.items() if key != "marks"}
@@ -246,7 +246,7 @@ def nameless(value: Any) -> Any:
 
 
 def check_map(row: Mapping[str, Any]) -> None:
-    """Checks that a packed heat map contains exactly map_h x map_w values of 16 bits. Raises Refused otherwise."""
+    """Checks that a packed heat map contains exactly map_h * map_w 16-bit values. Raises Refused otherwise."""
     height, width = row.get("map_h"), row.get("map_w")
     sides = [side for side in (height, width) if isinstance(side, int) and 0 < side <= LARGEST_MAP]
     if len(sides) < 2:
@@ -262,7 +262,7 @@ def check_map(row: Mapping[str, Any]) -> None:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Lists the files of a foreign folder, at any depth, as relative paths.
+    """Lists the relative paths of all files in an imported folder and its subfolders.
 
     Raises Refused if the folder contains a link, or a file that is neither JSON nor safetensors.
     """

@@ -1,4 +1,4 @@
-"""Learning from readers' lesion masks: fits a detector based on an old one, and compares both on unseen cases."""
+"""Learns from readers' lesion masks: fits a new detector based on an old one, and compares both on unseen cases."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ NAMES = {"auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "
 
 
 def offered(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
-    """Counts the annotations of a study from which a detector can learn; returns a dictionary with these entries.
+    """Counts the annotations of a study from which a detector can learn; returns a dictionary with these keys.
 
-    masks, patients, readers: Number of usable annotated cases, number of their patients, and names of their readers.
-    least: Required number of patients.
-    unfinished: Number of cases without confirmation that all lesions are annotated.
-    normals, decided: Number of cases called normal, and number of cases with any decision.
-    kinds: Number of masks per kind of lesion, {label: number}.
-    whole, contradicting: Numbers of cases skipped because the mask covers the image, and because readers disagree.
-    notes, none: Sentences on what is skipped or unknown, and a sentence on why there are no masks, or None.
-    next, due: Next number of masks at which learning is offered, or None, and whether learning should be offered now.
+    `masks`: number of annotated cases to learn from. `patients`: number of their patients. `readers`: readers' names.
+    `least`: required number of patients. `kinds`: number of masks per kind of lesion, {label: number}.
+    `unfinished`: number of these cases for which it is not confirmed that all lesions are annotated.
+    `normals`: number of test cases called normal. `decided`: number of cases with any decision.
+    `whole`: number of cases that are skipped because the mask covers the image.
+    `contradicting`: number of cases that are skipped because readers disagree.
+    `notes`: sentences on what is skipped or unknown. `none`: sentence on why there are no masks, or None.
+    `next`: number of masks at which learning is offered next, or None. `due`: whether it should be offered now.
     """
     cases = marks.accepted(store, study, reader)
     readers = sorted({row["reader"] for case in cases for row in (case, *case["others"])})
@@ -98,7 +98,7 @@ def _notes(masks: int, whole: int, contradicting: int, unfinished: int, held: in
 
 
 def seconds(store: Store, fit: str) -> float | None:
-    """Estimates the seconds until learning from masks has a first result. Returns None if run `fit` has no scores."""
+    """Returns the estimated seconds until learning from masks has a first result; None if run `fit` has no scores."""
     summary = runs.get_run(store, fit)["summary"]
     if "score_seconds" not in summary:
         return None
@@ -166,8 +166,8 @@ def steps(run: str, device: str, tune: float = 0.0) -> list[dict[str, Any]]:
 def tuned(store: Store, run_id: str, rate: float, device: str, should_stop: Stop, report: Report) -> str | None:
     """Fine-tunes the encoder of a run that learned from masks.
 
-    Returns the id of a new run, fitted but not scored, or None if fine-tuning did not improve results on held-out
-    masks.
+    Returns the id of a new run, which is fitted but not yet scored, or None if fine-tuning did not improve the results
+    on held-out masks.
     """
     from core.engine.tensors import pick_device
 
@@ -187,10 +187,10 @@ def tuned(store: Store, run_id: str, rate: float, device: str, should_stop: Stop
 def compare(store: Store, run_id: str) -> dict[str, Any]:
     """Compares a run with its base run on test cases from which the run did not learn, and stores the result.
 
-    Returns {"base", "run", "cases", "left_out": number of skipped test cases, "against": the masks in words, "measures"
-    (see core.engine.metrics.compare), "flags" (see `_flags`) or None without a known label, "pictured": example cases
-    from the largest gain to the largest loss, "verdict", "words"}. The verdict is "better", "worse", "mixed", "same",
-    or "few" for too few cases. Labels are the imported ones, else the majority of the readers' decisions.
+    Returns {"base", "run", "cases", "left_out": number of skipped test cases, "against": description of the lesion
+    masks, "measures" (see core.engine.metrics.compare), "flags": numbers of flagged cases or None, "pictured": example
+    cases from the largest gain to the largest loss, "verdict", "words"}. The verdict is "better", "worse", "mixed",
+    "same", or "few" (too few cases). A case without an imported label gets the majority of its readers' decisions.
     """
     from core.engine.metrics.compare import Read, Truth, compared
 
@@ -257,7 +257,7 @@ def _highest(store: Store, run: str, cases: np.ndarray) -> list[int]:
 def headline(run: dict) -> str | None:
     """Returns a sentence on how learning changed the results, gains first, or None if this was not measured.
 
-    The sentence refers to unseen cases if their labels are known, else to cross-validation on the annotated cases.
+    The sentence refers to unseen cases or, if their labels are unknown, to cross-validation on annotated cases.
     """
     comparison, rule = run["summary"].get(KEPT) or {}, run["summary"].get("rule") or {}
     dice, changes = comparison.get("measures", {}).get("dice") or {}, []
@@ -329,7 +329,7 @@ def _words(figures: dict[str, Any]) -> str:
 
 
 def tune_step(work: Work) -> None:
-    """Fine-tunes the encoder and, if this helped, adds steps that score, evaluate and compare the new run."""
+    """Fine-tunes the encoder; if this improved results, adds steps that score, evaluate and compare the new run."""
     new = tuned(work.store, work.run, work.args["rate"], work.device, work.should_stop, work.report)
     if new and work.job is not None:
         jobs.extend(work.store, work.job, steps(new, work.device)[1:])

@@ -23,11 +23,11 @@ def create_look(
     detector: str = DETECTOR,
     init: str = "imagenet",
 ) -> dict[str, str]:
-    """Creates the runs of a first look at a study, without training; returns their ids, {'encoder', 'fit'}.
+    """Creates the two runs of a first look at a study, without training; returns their ids, {'encoder', 'fit'}.
 
     All looks with the same settings share the pretrained encoder.
 
-    size: Side length of the images in pixels, or None for the side length of an earlier look, else a suitable one.
+    size: Side length of the images in pixels. Defaults to that of an earlier look or, without one, to a suitable one.
     init: Weights of the encoder, as in an EncoderConfig.
 
     Raises UnknownName for an unknown detector. If the weights are not available, the fit raises BadWeights.

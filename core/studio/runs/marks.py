@@ -85,13 +85,13 @@ def accepted(store: Store, study: str, reader: str | None = None) -> list[dict[s
     places: PNG of the regions that the reader called normal, or None.
     others: Entries of the case's other readers, empty after adjudication.
 
-    Cases of `whole` and `contradicting` are skipped. If `reader` is given, only this reader's masks are listed.
+    Cases of `whole_image_cases` and `contradicting` are skipped. With `reader`, only this reader's masks are listed.
     """
     return [row for row in _last_accepted(store, study, reader) if _covers(row) <= WHOLE and not _contradicts(row)]
 
 
 def whole_image_cases(store: Store, study: str, reader: str | None = None) -> list[int]:
-    """Lists the cases whose mask is not used for learning, because it covers more than WHOLE of the image."""
+    """Lists cases whose mask is not used for learning because it covers more than the fraction WHOLE of the image."""
     return [row["case_id"] for row in _last_accepted(store, study, reader) if _covers(row) > WHOLE]
 
 
@@ -105,14 +105,14 @@ class Truth:
     """Lesion masks against which metrics are computed.
 
     kind: Source of the masks, a key of TRUTHS.
-    masks: Ids of the masks by case id.
+    masks: Ids of the masks, {case id: mask id}.
     """
 
     kind: str
     masks: dict[int, int]
 
     def words(self, cases: Collection[int]) -> str:
-        """Describes in words the masks of the given cases, such as 'against 76 reference masks'."""
+        """Describes the number and source of the masks of the given cases, such as 'against 76 reference masks'."""
         n = len(self.masks.keys() & set(cases))
         return f"against {n} {TRUTHS[self.kind]}{'' if n == 1 else 's'}"
 
@@ -122,7 +122,7 @@ def truth_masks(store: Store, study: str, kind: str = "") -> Truth:
 
     kind: Source of the masks, a key of TRUTHS. By default, reference masks are used if the study has any.
 
-    If several readers annotated a case, the adjudicator's mask is used, else the last mask. Masks that came from a
+    If several readers annotated a case, the adjudicator's mask or else the last mask is used. Masks that came from a
     run's heat map are never used, because the run would be compared with itself. Raises ValueError for another kind.
     """
     if kind not in ("", *TRUTHS):
@@ -180,12 +180,12 @@ def _last_accepted(store: Store, study: str, reader: str | None, held: bool = Fa
 
 
 def normal_cases(store: Store, study: str, reader: str | None = None) -> list[int]:
-    """Lists test cases that the adjudicator, or else every reader (including `reader`, if given), called normal."""
+    """Lists test cases that the adjudicator or else all readers (including `reader`, if given) called normal."""
     return [row["id"] for row in store.query(_NORMAL, {"study": study, "reader": reader})]
 
 
 def kinds(store: Store, rows: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """Groups masks by the only label of their findings; returns {label: mask ids} for labels of at least KIND masks."""
+    """Groups masks with a single finding label, {label: mask ids}; omits labels of fewer than KIND masks."""
     by_label: dict[str, list[int]] = {}
     for row in rows:
         labels = store.query(
@@ -198,7 +198,7 @@ def kinds(store: Store, rows: list[dict[str, Any]]) -> dict[str, list[int]]:
 
 
 def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
-    """Returns the current annotations of a study, as a run stores them in order to be repeatable.
+    """Returns the current annotations of a study, in the form in which a run stores them to be repeatable.
 
     The result is {"masks": mask ids, "cases": case ids, "reader", "others": {case: mask ids of other readers},
     "unfinished": cases without confirmation that all lesions are annotated, "places": {case: PNG of the regions called
@@ -220,7 +220,7 @@ def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any
 
 
 def as_donors(store: Store, study: str) -> dict[str, Any]:
-    """Returns the `chosen` annotations for pre-training that pastes lesions. Raises ValueError if there are none."""
+    """Returns the result of `chosen`, for pre-training that pastes lesions. Raises ValueError if it has no masks."""
     donors = chosen(store, study)
     if not donors["masks"]:
         raise ValueError(none_accepted(store, study))
@@ -240,7 +240,7 @@ def donors_of(store: Store, run: dict, size: int) -> tuple[np.ndarray, np.ndarra
 
 
 def units(rows: list[dict[str, Any]]) -> np.ndarray:
-    """Numbers the patients, volumes or recordings of `rows`, entries of `accepted`; returns the numbers, int (M,)."""
+    """Returns an integer per row that identifies its patient, volume or recording; `rows` are entries of `accepted`."""
     return np.asarray(np.unique([row["unit"] for row in rows], return_inverse=True)[1])
 
 
@@ -261,7 +261,7 @@ def repeat_problem(store: Store, run: dict) -> str | None:
 
 
 def marks_of(store: Store, run: dict, size: int) -> Marks | None:
-    """Loads the annotations that a run learns from, with images of side length `size`, or None if it uses none.
+    """Loads the annotations that a run learns from, resized to side length `size`. Returns None if it has none.
 
     Raises ValueError if cases or masks were deleted or changed.
     """
@@ -319,7 +319,7 @@ def _outlines(store: Store, run_id: str, cases: list[int], size: int, roi: np.nd
 def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
     """Computes the diameter of each connected lesion in the masks, as a fraction of the image's short side.
 
-    The diameter is that of a disc of the same area.
+    The diameter of a lesion is that of a disc of the same area. `rows` are entries of `accepted`.
     """
     sizes = []
     for row in rows:
@@ -333,8 +333,8 @@ def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
 def learnt_from(store: Store, run_id: str) -> frozenset[int]:
     """Returns the ids of the cases on which a run must not be evaluated.
 
-    These are cases whose annotations were used to train the run or its encoder, cases to which MedMix settings were
-    matched, and all cases of the same patient, volume or recording, or with the same content.
+    These are the cases whose annotations were used to train the run or its encoder, the cases to whose lesions MedMix
+    settings were matched, all cases of the same patients, volumes or recordings, and copies of these images.
     """
     run = runs.get_run(store, run_id)
     encoder_runs = [runs.get_run(store, run["parent"])] if run["parent"] else []

@@ -1,7 +1,7 @@
 """The operating point of a run: the score above which an image is flagged, and how and by whom it was set.
 
-Each run has a history of operating points, of which the last one is in effect. It sets `readings.flagged`, on which
-worklists, metrics, maps and exports depend.
+Each run has a history of operating points, of which the last one is in effect. It determines which scores are stored as
+flagged, and therefore the worklists, metrics, maps and exports.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class OperatingPoint:
     """Rule by which a run's images are flagged, and how and by whom it was set.
 
     source: How the rule was set, one of SOURCES.
-    threshold: Score above which images are flagged, or None for the default percentile.
+    threshold: Score above which images are flagged, or None to flag images from percentile FLAG_PERCENTILE on.
     labels: Whether the study's labels were visible when the rule was set.
-    reader, created: Who set the rule and when, or "" for the default.
+    reader: Name of the person who set the rule, at the time `created`; both are "" for the default.
     """
 
     source: str = "default"
@@ -47,7 +47,7 @@ class OperatingPoint:
         return f"{SOURCES[self.source]}{sight}"
 
     def flagged(self, scores: np.ndarray, percentiles: np.ndarray) -> np.ndarray:
-        """Returns which images are flagged, bool (N,), from their scores and percentiles (N,)."""
+        """Decides which images are flagged, bool (N,), by their scores (N,) and percentiles (N,)."""
         return np.asarray(percentiles >= FLAG_PERCENTILE if self.threshold is None else scores > self.threshold)
 
 
@@ -56,7 +56,7 @@ COLUMNS = "source, threshold, labels, reader, created"
 
 
 def in_effect(store: Store, *runs: str) -> dict[str, OperatingPoint]:
-    """Returns the operating point that was last set for each run, else the default, {run: operating point}."""
+    """Returns {run: operating point}: the point that was last set for the run, or else the default."""
     of_runs = "run IN (SELECT value FROM json_each(?)) GROUP BY run"
     query = f"SELECT run, max(id), {COLUMNS} FROM operating_points WHERE {of_runs}"  # the row with max(id)
     last = {row["run"]: row for row in store.query(query, [json.dumps(runs)])}
@@ -64,7 +64,7 @@ def in_effect(store: Store, *runs: str) -> dict[str, OperatingPoint]:
 
 
 def level_of(store: Store, run: str, point: OperatingPoint) -> float | None:
-    """Returns the score inside the region of interest above which a run flags images, or None without scores."""
+    """Returns the threshold of an operating point for scores inside the region of interest, or None if unknown."""
     [row] = store.query("SELECT json_extract(summary, '$.threshold_roi') AS usual FROM runs WHERE id = ?", [run])
     usual: float | None = row["usual"]
     return usual if point.threshold is None else point.threshold
@@ -77,7 +77,7 @@ def history(store: Store, run: str) -> list[OperatingPoint]:
 
 
 def of_row(row: dict[str, Any] | None) -> OperatingPoint:
-    """Builds an operating point from a database row, or the default operating point from None."""
+    """Converts a database row to an operating point, and None to the default operating point."""
     if row is None:
         return USUAL
     return OperatingPoint(**{name: row[name] for name in COLUMNS.split(", ")} | {"labels": bool(row["labels"])})
@@ -88,9 +88,9 @@ def choose(
 ) -> OperatingPoint:
     """Sets a run's operating point, updates all flags and the audit trail; returns the operating point.
 
-    source: How the point was set, one of SOURCES. `default` resets the run and takes no threshold.
+    source: How the point was set, one of SOURCES. With `default`, the threshold must be None.
 
-    Raises ValueError for another source, or if the threshold is missing.
+    Raises ValueError for an unknown source, or if the threshold is missing.
     """
     if source not in SOURCES:
         raise ValueError(f"The source of an operating point must be {', '.join(SOURCES)}, not {source!r}.")
@@ -107,7 +107,7 @@ def choose(
 
 
 def flag(store: Store, run: str, point: OperatingPoint) -> None:
-    """Updates the flags of a run's readings: `flagged` by the score, and `flagged_roi` by the score of the region."""
+    """Applies an operating point to all scores of a run: updates the columns `flagged` and `flagged_roi`."""
     name, sign, level = "percentile", ">=", FLAG_PERCENTILE
     if point.threshold is not None:
         name, sign, level = "score", ">", point.threshold

@@ -68,9 +68,9 @@ def create_fit(
 ) -> str:
     """Creates a run that fits a detector on the encoder of run `parent`; returns the new run's id.
 
-    config: Configuration of the detector, or its dictionary, or None for the defaults.
-    size: Side length of the detector's images in pixels. 0 stands for the encoder's side length (readings.size_of), or
-        a larger one if the encoder has the option `fit_closer` (sides.closer_side).
+    config: Configuration of the detector, as an object or a dictionary, or None for default settings.
+    size: Side length of the detector's images in pixels. Defaults to the encoder's (readings.size_of), or to a
+        larger one if the encoder has the option `fit_closer` (sides.closer_side).
     """
     kind = DETECTORS.get(detector).Config
     checked = config if isinstance(config, Config) else kind.from_dict(config or {})
@@ -82,7 +82,7 @@ def create_fit(
 
 
 class Timed:
-    """Context manager that sets a run's status (running, then done, stopped or failed) and adds up its seconds."""
+    """Context manager that updates a run's status (running, then done, stopped or failed) and its running time."""
 
     def __init__(self, store: Store, run_id: str, device: str):
         self.store, self.run_id, self.device = store, run_id, device
@@ -150,7 +150,7 @@ def fit_run(
 
 
 def save_fit(store: Store, run_id: str, fitted: Detector, images: int) -> None:
-    """Saves a detector that was fitted to `images` training images in its run's folder, and logs its remarks."""
+    """Saves a fitted detector and the number of its training images in the run, and logs the detector's remarks."""
     folder = runs.run_folder(store, run_id)
     fitted.save(folder)
     weights.seal(folder)
@@ -164,7 +164,7 @@ def save_fit(store: Store, run_id: str, fitted: Detector, images: int) -> None:
 def make_weights(
     store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> None:
-    """Recreates the weights of a finished run that was imported without them; readings and metrics are not changed.
+    """Recreates the weights of a finished run that was imported without them; scores and metrics are not changed.
 
     Raises ValueError for a trained encoder, which has to be trained again.
     """
@@ -183,7 +183,7 @@ def make_weights(
 def chain(
     pretrain: str | None = None, fits: Sequence[str] = (), score: bool = True, evaluate: bool = True, **args
 ) -> list[dict]:
-    """Lists job steps with arguments `args`: train run `pretrain`, then fit, score and evaluate the runs `fits`."""
+    """Lists the steps of a job: train run `pretrain`; fit, score and evaluate the runs `fits`. Steps get `args`."""
     steps = [{"step": "pretrain", "run": pretrain, "args": args}] if pretrain else []
     for run in fits:
         names = ["fit"] + ["score"] * score + ["evaluate"] * (score and evaluate)
@@ -194,8 +194,8 @@ def chain(
 def begin(store: Store, study: str, config: dict, name: str | None, device: str) -> tuple[str, int]:
     """Resumes the newest unfinished pre-training run with this configuration, or creates a new run.
 
-    Returns the run's id and the id of its queued job. Repeating the same command, by torchrun or by hand, thus
-    continues from the last checkpoint.
+    Returns the run's id and the id of its queued job. If the same command is repeated, by hand or by torchrun, training
+    therefore continues from the last checkpoint.
     """
     from core.engine.training import checkpoint
 
@@ -225,8 +225,8 @@ def weights_step(work: Work) -> None:
 def score_step(work: Work) -> None:
     """Scores the cases, then computes two reading aids: steadiness and the nearest training images.
 
-    The step's args are `steady`, whether steadiness is computed (by default only for a small study), and `aids`, False
-    to skip both reading aids; the nearest training images are then computed on request.
+    The argument `steady` of the step decides whether steadiness is computed (by default, only if few cases are scored).
+    If the argument `aids` is False, both aids are skipped; nearest training images are then computed on request.
     """
     from core.studio.runs import certainty, explained
 

@@ -23,7 +23,7 @@ KEY = 16  # bytes in an image's digest
 def kept(store: Store, study: str, only: Rows | None = None) -> Iterator[None]:
     """Context manager that caches the pooled features of a study's images that are encoded inside the `with` block.
 
-    only: Images uint8 (N, S, S, 3) whose features are cached, or None for all encoded images.
+    only: Images uint8 (N, S, S, 3) whose features are cached. Defaults to all images that are encoded.
     """
     from core.engine.backbones.embed import Features, caching_features, digest  # imports torch, which the page lacks
 

@@ -13,7 +13,7 @@ ADOPTED = "adopted:{}"  # name of the setting with a study's adopted run
 
 
 def preference(method: str) -> int:
-    """Ranks a detector for display, 0 first: its index in PREFERRED, or the next rank for all other detectors.
+    """Returns the rank of a detector on the page, 0 first: its index in PREFERRED, or the rank after these.
 
     A detector that has learned from annotations comes last, because it is shown only if somebody chooses it.
     """
@@ -23,7 +23,7 @@ def preference(method: str) -> int:
 
 
 def adopt(store: Store, study: str, run: str | None, reader: str) -> None:
-    """Shows a run first among the study's detectors, for all readers; None resets this. Runs are not changed.
+    """Shows a run first among the study's detectors, for all readers. With None, the default order applies again.
 
     The choice and the reader are recorded in the audit trail.
     """

@@ -1,4 +1,4 @@
-"""Readings of a run (the score, percentile, flag and heat map of each case), as rows of the store and as arrays."""
+"""Stored scores of a run: rows of the table `readings`, each with score, percentile, flag and heat map of a case."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_EXTRAS = 16  # largest number of values per image and name in `extra`
 def size_of(store: Store, run: dict) -> int:
     """Returns the side length in pixels of the images that a run uses.
 
-    The side length is the `size` in the run's configuration, else `fit_size` or `size` of its encoder.
+    It is the `size` in the run's configuration or, for a detector run without it, the encoder's `fit_size` or `size`.
     """
     fit = run["kind"] == "fit"
     while "size" not in run["config"] and run["parent"]:
@@ -35,7 +35,7 @@ def size_of(store: Store, run: dict) -> int:
 def pixel_scale(run: dict) -> PixelScale:
     """Returns the scale of all heat maps of a run, with the settings of its outlines.
 
-    The scale comes from held-out normal images. It starts at their median pixel and is twice as wide as their range, so
+    The scale comes from held-out normal images. It starts at the median pixel and is twice as wide as their range, so
     that a normal image never reaches the upper half. If each map were scaled separately, every image would show red.
     """
     pixels = run["summary"].get("pixels")
@@ -43,12 +43,12 @@ def pixel_scale(run: dict) -> PixelScale:
 
 
 def outline_level(row: dict, scale: PixelScale) -> float:
-    """Returns the level at which a reading's heat map is outlined: the reading's own level, else the run's level."""
+    """Returns the heat-map value at which lesions are outlined: the one stored in `row`, or else the run's."""
     return scale.threshold if row["outline"] is None else float(row["outline"])
 
 
 def pack_map(heat: np.ndarray) -> dict:
-    """Packs a heat map, float32 (h, w), into the columns of a reading.
+    """Packs a heat map, float32 (h, w), into columns of the table `readings`.
 
     The columns are map (zlib of little-endian uint16), map_h, map_w, map_lo and map_hi.
     """
@@ -58,13 +58,13 @@ def pack_map(heat: np.ndarray) -> dict:
 
 
 def unpack_map(reading: dict) -> np.ndarray:
-    """Unpacks the heat map of a reading's row, float32 (h, w)."""
+    """Unpacks the heat map of a row of `readings`, float32 (h, w)."""
     codes = np.frombuffer(zlib.decompress(reading["map"]), "<u2").reshape(reading["map_h"], reading["map_w"])
     return dequantise(codes, reading["map_lo"], reading["map_hi"])
 
 
 def unpack_not_judged(reading: dict) -> np.ndarray:
-    """Unpacks the mask, bool (h, w), of the pixels of a reading's heat map that are not judged."""
+    """Unpacks the mask of pixels that are not judged because normal images show nothing there, bool (h, w)."""
     shape = reading["map_h"], reading["map_w"]
     if reading["not_judged"] is None:
         return np.zeros(shape, bool)
@@ -73,7 +73,7 @@ def unpack_not_judged(reading: dict) -> np.ndarray:
 
 
 def change_stamps(store: Store) -> dict[str, str]:
-    """Returns {study: text}. The text changes whenever a run of the study is changed or a score is stored."""
+    """Returns {study id: text}; the text changes whenever a run of the study changes or a score is stored."""
     runs_by_study: dict[str, list] = {}
     for row in store.query("SELECT study, id, name, status, note, archived, binned FROM runs ORDER BY id"):
         runs_by_study.setdefault(row["study"], []).append(list(row.values()))
@@ -93,11 +93,11 @@ def reading_rows(
     extras: dict[str, np.ndarray],
     not_judged: np.ndarray | None = None,
 ) -> list[dict]:
-    """Builds one reading per case, flagged by the current operating point of the run.
+    """Builds one row of the table `readings` per case, flagged by the current operating point of the run.
 
-    scores, calibrations: Scores (N,) and calibrations under "plain" (whole image) and "roi" (region of interest).
-    extras: Additional values of each image by name, of which only small ones are stored.
-    not_judged: bool (N, h, w), pixels of the heat maps that are not judged, or None.
+    scores: Scores (N,) under the keys "plain" (whole image) and "roi" (region of interest), as in `calibrations`.
+    extras: Additional values of each image by name; arrays with many values per image are not stored.
+    not_judged: Pixels of the heat maps that are not judged (see `outlines.not_judged`), bool (N, h, w), or None.
     """
     columns, point = {}, in_effect(store, run_id)[run_id]
     for kind, ending in (("plain", ""), ("roi", "_roi")):
@@ -119,7 +119,7 @@ def reading_rows(
 
 
 def write_readings(store: Store, rows: list[dict]) -> None:
-    """Stores readings, replacing those of the same run and case, and the time of the study's latest score."""
+    """Stores rows, replacing those of the same run and case, and records the time of the study's latest score."""
     with store.write() as db:
         db.table("readings").insert_all(rows, pk=("run", "case_id"), replace=True)
         for run in {row["run"] for row in rows}:
@@ -127,14 +127,14 @@ def write_readings(store: Store, rows: list[dict]) -> None:
 
 
 def add_extra(store: Store, run_id: str, name: str, values: dict[int, Any]) -> None:
-    """Adds values, {case id: JSON value}, to the `extra` of a run's readings under the key `name`."""
+    """Stores `values`, {case id: JSON value}, under the key `name` in the field `extra` of a run's scores."""
     change = f"UPDATE readings SET extra = json_set(extra, '$.{name}', json(?)) WHERE run = ? AND case_id = ?"
     with store.write() as db:
         db.conn.executemany(change, [[json.dumps(value), run_id, case_id] for case_id, value in values.items()])
 
 
 def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> np.ndarray:
-    """Reads a run's scores of the cases, float64 (N,). Raises ValueError if a case has no reading."""
+    """Reads a run's scores of the given cases, float64 (N,). Raises ValueError if a case has no score."""
     column = "score_roi" if roi else "score"
     scores = {
         r["case_id"]: r["s"]
@@ -171,7 +171,7 @@ def read_maps(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
 
 
 class StoredMaps:
-    """Heat maps of a run for N cases (at least one), float32 (N, h, w), which are read when they are indexed."""
+    """Heat maps of a run for one or more cases, float32 (N, h, w), loaded lazily when they are indexed."""
 
     def __init__(self, store: Store, run_id: str, case_ids: np.ndarray) -> None:
         self._store, self._run, self._ids = store, run_id, case_ids

@@ -1,4 +1,4 @@
-"""Runs: a run pre-trains an encoder or fits a detector, with its complete configuration, folder, metrics and log."""
+"""Runs, which pre-train an encoder or fit a detector, each with its configuration, folder, metrics and log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EDITABLE = {
 
 @functools.cache
 def code_version() -> str:
-    """Returns the short hash of the code's commit, with '+' if files were changed, or '' outside a clone."""
+    """Returns the current commit's short hash, followed by '+' if files were changed, or '' outside a Git clone."""
     root = Path(__file__).resolve().parents[3]
     try:
         line = ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*"]
@@ -45,7 +45,7 @@ def code_version() -> str:
 
 @functools.cache
 def version() -> str:
-    """Returns the version of the installed studio or of the clone."""
+    """Returns the version of the studio, or "unknown"."""
     try:
         return metadata.version("pmsacl-studio")
     except metadata.PackageNotFoundError:
@@ -69,7 +69,7 @@ def package_versions() -> dict[str, str]:
 def create_run(
     store: Store, study: str, kind: str, method: str, config: dict, parent: str | None = None, name: str | None = None
 ) -> str:
-    """Creates a run (status 'new') and its folder; returns its id. `parent` is the encoder run of a detector run."""
+    """Creates a run (status 'new') and its folder; returns its id. A detector run's `parent` is its encoder's run."""
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         raise NotFound(f"unknown study {study!r}")
     if parent is not None and get_run(store, parent)["kind"] != "pretrain":
@@ -132,7 +132,7 @@ def list_runs(
 
 
 def update_run(store: Store, run_id: str, **changes: Any) -> None:
-    """Changes columns of a run. Raises ValueError for a fixed column, or for the configuration of a started run."""
+    """Changes columns of a run. Raises ValueError for a read-only column, or the configuration of a started run."""
     unknown = set(changes) - _EDITABLE
     if unknown:
         raise ValueError(f"a run's {', '.join(sorted(unknown))} cannot be changed")
@@ -145,7 +145,7 @@ def update_run(store: Store, run_id: str, **changes: Any) -> None:
 
 
 def clone_run(store: Store, run_id: str, name: str | None = None, **changes: Any) -> str:
-    """Copies a run as a new run, with `changes` to its configuration's top-level keys; returns the new run's id."""
+    """Creates a copy of a run, with `changes` to the top-level keys of its configuration; returns the copy's id."""
     run = get_run(store, run_id)
     config = {**run["config"], **changes}
     return create_run(store, run["study"], run["kind"], run["method"], config, run["parent"], name)
@@ -157,7 +157,7 @@ def settings_of(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def dotted(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Flattens nested settings to {name: value} in the same order: `lr` in the group `head` becomes `head.lr`."""
+    """Flattens nested settings to {name: value} in the same order; {"head": {"lr": 1}} becomes {"head.lr": 1}."""
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         flat |= dotted(value, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
@@ -165,7 +165,7 @@ def dotted(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def marks_count(run: dict) -> int:
-    """Returns the number of masks that a run learned from; 0 for an imported run, where it is unknown."""
+    """Returns the number of masks that a run learned from; 0 for an imported run, whose number is unknown."""
     return len((run["config"].get("marks") or {}).get("masks", []))
 
 
@@ -185,7 +185,7 @@ def folder_bytes(store: Store, run_id: str) -> int:
 
 
 def delete_run(store: Store, run_id: str) -> int:
-    """Deletes a run with its metrics, readings and files; returns the number of freed bytes.
+    """Deletes a run with its metrics, scores and files; returns the number of freed bytes.
 
     Raises ValueError if the run is running, or if detector runs were fitted on it.
     """

@@ -1,4 +1,4 @@
-"""Results: rows of metrics of scored runs, and of a simple baseline that every detector should exceed."""
+"""Results: rows of metrics of scored runs, and of a simple baseline that every detector should outperform."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def evaluate_run(
     masks: Source of the lesion masks (see `truth_masks`).
     options: Arguments of `metrics.evaluate.evaluate`: pixel_rule, seed and bootstrap.
 
-    Raises ValueError unless both normal and abnormal test images are labelled.
+    Raises ValueError unless the study has labelled normal and labelled abnormal test images.
     """
     from core.engine.metrics.evaluate import evaluate
 
@@ -91,7 +91,7 @@ def baseline_row(
 ) -> dict:
     """Evaluates the mean-colour baseline, which is fitted to the normal training images, and stores its row.
 
-    The baseline has no heat maps and no localisation; `masks` only decides with which rows it is listed.
+    The baseline has no heat maps; `masks` only determines with which other rows its row can be compared.
     """
     from core.engine.mean_colour import MeanColour
     from core.engine.metrics.evaluate import evaluate
@@ -141,7 +141,7 @@ def scored_fits(store: Store, study: str) -> list[str]:
 
 
 def flagged_counts(store: Store, run_id: str) -> dict:
-    """Counts the test cases that a run has scored, and those that it flagged: {"test", "flagged", "flagged_roi"}."""
+    """Counts the test cases of a run: {"test": scored cases, "flagged", "flagged_roi": cases flagged by the region}."""
     return store.first(
         "SELECT count(*) AS test, coalesce(sum(flagged), 0) AS flagged, coalesce(sum(flagged_roi), 0) AS flagged_roi "
         "FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test'",
@@ -156,11 +156,11 @@ def has_known_test(store: Store, study: str) -> bool:
 
 
 def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None = None, alpha: float = 0.05) -> dict:
-    """Computes the conformal threshold from held-out scores, and how many of the normal test images it flags.
+    """Computes the conformal threshold from held-out scores, and counts the normal test images above it.
 
-    At most the fraction `alpha` of all normal images exceeds the threshold, with the strongest guarantee that the
-    number of held-out scores allows. If `patients`, the patient of each held-out score, is given, patients are counted,
-    not images.
+    At most the fraction `alpha` of new normal images exceeds the threshold, with the strongest guarantee that the
+    number of scores in `held` allows. `normals` are the scores of the normal test images. If `patients` (the patient of
+    each score in `held`) is given, the guarantee is based on the number of patients instead of the number of images.
 
     Returns {"alpha", "threshold" or None, "guarantee", "caveat" or None, "held", "needed", "flagged", "normals"}.
     """
@@ -177,7 +177,7 @@ def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None
 
 
 def known_test(arrays: StudyArrays, but: Collection[int] = ()) -> np.ndarray:
-    """Returns the rows of test cases with a known label whose ids are not in `but`.
+    """Returns the row indices of the test cases with a known label, except the cases whose ids are in `but`.
 
     Raises ValueError unless both normal and abnormal cases remain.
     """
@@ -189,7 +189,7 @@ def known_test(arrays: StudyArrays, but: Collection[int] = ()) -> np.ndarray:
 
 
 def keep_row(store: Store, study: str, run_id: str | None, row: dict) -> dict:
-    """Stores a row of metrics, in place of a row with equal run, detector, region, protocol and masks; returns it."""
+    """Stores and returns a row of metrics; replaces a row of the same run, detector, region, protocol and masks."""
     same = "study = ? AND run IS ? AND json_extract(\"row\", '$.roi') = ? AND json_extract(\"row\", '$.protocol') = ?"
     same += " AND json_extract(\"row\", '$.detector') = ? AND json_extract(\"row\", '$.masks') IS ?"
     with store.write() as db:

@@ -1,4 +1,4 @@
-"""Computes readings (scores and heat maps), and the order in which readers should annotate cases.
+"""Computes scores and heat maps, and the order in which readers should annotate cases.
 
 Scores are computed for held-out and test cases, including cases imported later. A detector learns most from cases whose
 heat map is uncertain, or whose most abnormal position is unlike all annotated lesions. Every fifth case of the order is
@@ -48,7 +48,7 @@ Seen = tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 def load_detector(store: Store, run_id: str, device: str = "auto"):
-    """Loads a run's detector. Raises ValueError unless the run is a finished fit, Damaged if its files were changed."""
+    """Loads a run's detector. Raises ValueError if the run is not a finished fit, and Damaged if files changed."""
     run = runs.get_run(store, run_id)
     if run["kind"] != "fit" or run["status"] != "done":
         raise ValueError(f"{run_id} is not a finished fit (kind {run['kind']}, status {run['status']})")
@@ -159,8 +159,8 @@ def _look_at(detector: Detector, arrays: StudyArrays, rows: np.ndarray) -> Seen:
 def look(detector: Detector, images: np.ndarray, roi: np.ndarray) -> Seen:
     """Runs a detector on images uint8 (N, S, S, 3) with regions of interest uint8 (N, S, S).
 
-    Returns heat maps (N, h, w), float64 scores (N,) {"plain": of the whole image, "roi": of the region}, and extra
-    outputs.
+    Returns a tuple: heat maps (N, h, w), scores {"plain": of the whole image, "roi": of the region of interest}, each
+    float64 (N,), and the detector's other outputs by name.
     """
     prediction = detector.predict(images, roi=roi)
     scores = {"plain": detector.image_score(prediction), "roi": detector.image_score(prediction, roi)}
@@ -210,10 +210,10 @@ def _rows(
 def score_new(
     store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> int:
-    """Scores the test cases that have no reading of this run; returns their number.
+    """Scores the test cases that the run has not scored yet; returns their number.
 
     If the run has no scores yet, all cases are scored. If `should_stop` returns True, Stopped is raised and stored
-    readings are kept. Unreadable files are skipped and logged.
+    scores are kept. Unreadable files are skipped and logged.
     """
     run = runs.get_run(store, run_id)
     calibration = run["summary"].get("calibration")
@@ -255,11 +255,11 @@ WORDS = {"unsure": "uncertain outline", "novelty": "unlike annotated lesions", "
 
 
 def ordered(unsure: np.ndarray, novelty: np.ndarray, seed: int = 0) -> tuple[np.ndarray, list[str]]:
-    """Orders cases by how much a detector would learn from their annotation, most first.
+    """Orders cases by how much a detector would learn from their annotation, most informative first.
 
-    Returns the indices of the cases (N,), and for each position a reason, one of the texts of WORDS. The ranks of
-    `unsure` (N,), how uncertain each outline is, and of `novelty` (N,), how unlike the annotated lesions each case is,
-    are added.
+    Cases are sorted by the sum of two ranks: of `unsure` (N,), the uncertainty of the outline, and of `novelty` (N,),
+    the distance from annotated lesions. Every CHANCE-th case is drawn at random instead. Returns the indices of the
+    cases (N,), and a reason for each position, one of the texts of WORDS.
     """
     count = len(unsure)
     ranks = np.stack([scipy.stats.rankdata(values) for values in (unsure, novelty)])

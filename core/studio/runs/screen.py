@@ -1,10 +1,10 @@
 """Scores images with an exported model: `python screen.py IMAGES --out FOLDER`. Needs the packages in requirements.txt.
 
 An exported folder contains this file, the model (model.onnx), its card (card.json) and the studio's code that reads and
-prepares images (core/). Neither a home, a database nor torch is needed. The script writes FOLDER/scores.csv, with one
-row per image (per frame, if a file has several), and FOLDER/maps/, with one grey heat map per image, in which 0 and 255
-are the ends of the scale in the card. Files that scores.csv already lists are skipped, so that a stopped run can be
-continued. With --watch, the folder of images is checked for new files repeatedly.
+prepares images (core/). The script needs no home, no database and no torch. It writes FOLDER/scores.csv, with one
+row per image (or per frame of a multi-frame file), and FOLDER/maps/, with one grey heat map per image, in which 0 and
+255 are the ends of the scale in the card. Files that scores.csv already lists are skipped, so that a stopped run can be
+continued. With --watch, the script repeatedly checks the folder of images for new files.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def read_card(folder: Path) -> dict[str, Any]:
 
 
 def printed(file: Path | str) -> str:
-    """Converts a path to text that is safe in a table: bytes that are not UTF-8 become escapes such as `\\xff`."""
+    """Converts a path to text that is safe in a table: invalid UTF-8 bytes become escapes such as `\\xff`."""
     return os.fsencode(file).decode("utf-8", "backslashreplace")
 
 
@@ -183,8 +183,8 @@ class Screen:
     def grey(self, heat: np.ndarray) -> np.ndarray:
         """Converts a heat map (h, w) to grey levels, uint8 (h, w), from 0 (normal) to 255 (abnormal).
 
-        The ends of the scale come from `pixels` in the card. Without them, they are the smallest and largest value of
-        the map.
+        The ends of the scale come from `pixels` in the card. If the card has no such entry, they are the smallest and
+        largest value of the map.
         """
         low, high = (heat.min(), heat.max()) if self.low is None else (self.low, self.high)
         return (np.clip((heat - low) / max(high - low, 1e-12), 0, 1) * 255).round().astype(np.uint8)
@@ -209,9 +209,9 @@ class Screen:
             files: One or more files or folders. The images in a folder and all its subfolders are scored.
 
         Returns:
-            A dictionary per frame: the result of `score` with `file`, `frame` (number of the frame, from 0), `frames`
-            (number of frames in the file), `shape` (height and width in pixels) and `sha256` of the file. The
-            dictionary of a file that cannot be read only has `file`, `frames` (1) and `error`.
+            A dictionary per frame: the result of `score`, and `file`, `frame` (number of the frame, from 0), `frames`
+            (number of frames in the file), `shape` (height and width in pixels) and `sha256` (hash of the file). For a
+            file that cannot be read, the dictionary contains only `file`, `frames` (1) and `error`.
         """
         paths = [files] if isinstance(files, (str, os.PathLike)) else files
         rows: list[dict[str, Any]] = []
@@ -243,7 +243,7 @@ class Screen:
 
 
 def packed(row: dict[str, Any]) -> dict[str, Any]:
-    """Replaces a result's heat map by its compressed values (`map`: zlib of little-endian uint16), size and range."""
+    """Packs a result's heat map: `map` (zlib of little-endian uint16), its size `map_h`, `map_w`, and its range."""
     heat = row.pop("heat", None)
     row.pop("shape", None)
     row.pop("frames", None)
@@ -281,7 +281,7 @@ def _work(files: list[str], maps: str | None, root: str) -> list[dict[str, Any]]
 def found_in(source: Path) -> Iterator[Path]:
     """Yields the images in a folder and its subfolders, sorted by name, or `source` itself if it is a file.
 
-    A file without a suffix, or with a number as its suffix, counts as an image if its content begins like a DICOM file.
+    A file whose name has no suffix or a numeric suffix is treated as an image if its content is that of a DICOM file.
     """
     if source.is_file():
         yield source

@@ -1,7 +1,7 @@
 """Scores many images with an exported model, in this process or on many machines through Ray, and imports the scores.
 
 Ray distributes batches to workers that have each loaded the model, and repeats a batch if its worker is lost. Both
-variants write Parquet files that `take_in` reads.
+variants write Parquet files that `import_readings` reads.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Scorer:
 
 
 def part_of(out: Path, number: int) -> Path:
-    """Returns the path of the file of batch `number`."""
+    """Returns the path of the Parquet file of batch `number` in the folder `out`."""
     return out / f"part-{number:08d}.parquet"
 
 
@@ -122,7 +122,7 @@ def _counted(rows: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def screen_here(model: Path, source: Path, out: Path) -> dict[str, int]:
-    """Scores the images of `source` into `out` as `screen_on_ray` does, but in this process."""
+    """Scores images and writes the same files to `out` as `screen_on_ray`, but works in this process."""
     todo = _todo(model, source, out)
     scorer = Scorer(str(model), str(out)) if todo else None
     return _counted([scorer(row) for row in todo] if scorer else [])
@@ -131,7 +131,7 @@ def screen_here(model: Path, source: Path, out: Path) -> dict[str, int]:
 def screen_on_ray(model: Path, source: Path, out: Path, address: str, workers: int = 2) -> dict[str, int]:
     """Scores images through Ray and writes the results to `out`/*.parquet; returns {"images", "failed", "workers"}.
 
-    source: Folder, or Parquet list of image paths, that is valid on all machines.
+    source: Folder of images, or Parquet file of image paths; the paths must be valid on all machines.
     address: Address of a running cluster ("auto" or "ray://HOST:PORT"), or "local" to start a cluster on this machine.
 
     Batches that are already in `out` are skipped. Raises Refused if Ray is not installed, or if `out` contains scores
@@ -170,7 +170,7 @@ MOST_BYTES = 256 << 20  # largest uncompressed size of a row group, in which `sc
 
 
 class Scored(foreign_runs.Lenient):
-    """Row of a Parquet file that is imported as a reading."""
+    """Row of a Parquet file, which is imported as a score and heat map of a case."""
 
     sha256: Sha256
     frame: Count
@@ -185,7 +185,7 @@ class Scored(foreign_runs.Lenient):
 
 
 def import_readings(store: Store, run_id: str, source: Path) -> dict[str, int]:
-    """Imports readings of a run from Parquet files that `screen --parquet` or `screen --ray` wrote.
+    """Imports scores and heat maps of a run from Parquet files that `screen --parquet` or `screen --ray` wrote.
 
     Rows are matched with test cases by file hash and frame. Rows without a matching case are skipped and counted as
     unknown. Returns {"taken", "unknown", "failed"}. Raises Refused, and stores nothing, if the run has no thresholds,

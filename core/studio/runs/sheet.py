@@ -26,11 +26,11 @@ TRUTH, FOUND = "#4dd0a8", "#ffb454"
 
 @dataclass
 class Shown:
-    """Case on the contact sheet, with its percentile (0 to 100).
+    """Case on the contact sheet, with its Dice (0 to 1) and its percentile (0 to 100).
 
     The image is uint8 (S, S, 3), where S is the side length of the run's images. The lesion mask `truth`, the run's
-    outline `found`, and the pixels that are not judged (`hidden`) are bool (S, S). The heat map `heat` is float32 (S,
-    S).
+    outline `found`, and the pixels that the run does not judge (`hidden`) are bool (S, S). The heat map `heat` is
+    float32 (S, S).
     """
 
     name: str
@@ -44,10 +44,9 @@ class Shown:
 
 
 def cases_by_dice(store: Store, run_id: str, roi: bool = True, masks: str = "") -> tuple[list[Shown], str]:
-    """Returns the test cases with a lesion mask, best Dice first, and a description of the masks in words.
+    """Returns the test cases with a lesion mask, best Dice first, and a description of the masks.
 
-    Cases that the run has learned from are skipped. Raises ValueError if no case remains. For `masks`, see
-    `truth_masks`.
+    Cases that the run has learned from are skipped. Raises ValueError if no case remains. `masks`: see `truth_masks`.
     """
     run = runs.get_run(store, run_id)
     ground_truth = truth_masks(store, run["study"], masks)
@@ -80,7 +79,8 @@ def draw_sheet(
 ) -> dict:
     """Draws the best and worst cases by Dice to the file `out` (PNG, JPEG, SVG or PDF).
 
-    Returns {"out", "cases": their number, "against": the masks in words, "best", "worst": lists of Dice values}.
+    Returns {"out", "cases": number of cases with a mask, "against": description of the masks, "best": Dice values of
+    the best cases, "worst": Dice values of the worst cases}.
     """
     cases, against = cases_by_dice(store, run_id, roi, masks)
     best = min(best, len(cases))

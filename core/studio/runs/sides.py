@@ -1,6 +1,6 @@
 """Side length to which a study's images are resized for detectors on pretrained features.
 
-It depends only on the number and the sizes of the images, never on their content.
+The side length depends only on the number and sizes of the images, never on their content.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ PIXELS = 500 * SIZE**2  # number of pixels in all images that two cores process 
 
 
 def side_for(store: Store, study: str) -> int:
-    """Returns the side length in pixels to which a study's images are resized: SIZE, or more for few and large images.
+    """Returns the side length in pixels to which a study's images are resized: SIZE, or more for few, large images.
 
-    A larger side length shows small lesions. It is limited by the median short side of the study's images, by MOST, and
-    by PIXELS for all images together.
+    A larger side length preserves small lesions. It is at most MOST and at most the median short side of the images,
+    and all images together have at most PIXELS pixels.
     """
     shorts = _shorts(store, study)
     if not shorts:
@@ -36,9 +36,9 @@ def _shorts(store: Store, study: str) -> list[int]:
 
 
 def closer_side(store: Store, study: str, config: dict) -> int:
-    """Returns the side length in pixels of images for a detector, or 0 for the side length of its encoder.
+    """Returns the side length in pixels of images for a detector, or 0 to use the side length of its encoder.
 
-    If the encoder's configuration has the option `fit_closer`, this is the result of `side_for` if that is larger.
+    A larger result of `side_for` is used if the encoder's `config` has the option `fit_closer` and the network ARCH.
     """
     usual = config.get("fit_size") or config.get("size", 0)
     arch = config.get("encoder", {}).get("arch")

@@ -1,5 +1,5 @@
-"""Files that a pre-training run or a fit writes into its folder: weights, which are sealed when they are written and
-checked before use, saved encoders by epoch, and the allowed names of initial weights."""
+"""Weights files in the folders of runs. Hashes are stored when they are written and checked before use. Also lists the
+encoders that a run saved at each epoch, and the allowed names of initial weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATE = ("checkpoint", "process.json")  # prefixes of files that change while a 
 
 
 def files(folder: Path) -> list[Path]:
-    """Lists a folder's weights and the files that describe them, at any depth, without temporary files of a job."""
+    """Lists weights and their descriptions in a folder and its subfolders, without a job's temporary files."""
     paths = (file for kind in KINDS for file in folder.rglob(kind))
     return sorted(f for f in paths if not f.name.startswith((*STATE, ".")))
 
@@ -45,13 +45,13 @@ def digest(folder: Path) -> str:
 
 
 def seal(folder: Path) -> None:
-    """Stores hashes of a finished step's files, with which later changes are detected."""
+    """Stores hashes of the files in a run's folder, so that later changes can be detected."""
     for file in files(folder):
         seals.seal(file)
 
 
 def problems(folder: Path, full: bool = False) -> list[str]:
-    """Lists the problems of a run's files. Files from versions before 0.2 have no hashes and are not checked."""
+    """Lists missing and changed files of a run's folder. Files from before version 0.2 have no hashes to check."""
     return seals.problems(_sealed(folder), full)
 
 
@@ -88,7 +88,7 @@ class Snapshot:
 
     @property
     def digest(self) -> str:
-        """Digest of the encoder's weights and centres."""
+        """Digest of the encoder's weights and class centres."""
         return "".join(_digest(f, f.stat().st_mtime_ns) for f in sorted(self.folder.glob("*.safetensors")))
 
 
@@ -98,7 +98,7 @@ def _digest(file: Path, changed: int) -> str:
 
 
 def encoder_run(store: Store, run_id: str) -> dict:
-    """Returns the pre-training run on which a run is based, or the run itself. Raises ValueError if there is none."""
+    """Returns the run of a detector run's encoder, or a pre-training run itself. Raises ValueError if there is none."""
     run = runs.get_run(store, run_id)
     if run["kind"] == "pretrain":
         return run
@@ -108,7 +108,7 @@ def encoder_run(store: Store, run_id: str) -> dict:
 
 
 def snapshots(store: Store, run: dict) -> list[Snapshot]:
-    """Lists the saved encoders of a pre-training run by epoch; epoch 0 is the untrained encoder."""
+    """Lists the saved encoders of a pre-training run in order of epoch; epoch 0 is the untrained encoder."""
     folder = store.home.path / run["folder"]
     snapshots_listed = [
         Snapshot(int(file.parent.name), file.parent)

@@ -24,18 +24,18 @@ LEAST = 1150 * 2**20
 
 
 def least_memory(config: PretrainConfig) -> int:
-    """Returns the minimum memory of a dry run in bytes: LEAST, plus a batch's views as float32 with their gradients."""
+    """Returns the minimum memory of a dry run in bytes: LEAST, plus one batch of float32 views and their gradients."""
     views = config.batch * (config.k + 1) * 2
     return LEAST + views * 3 * config.size**2 * 4 * 2
 
 
 def dry_run(home: Path, study: str, config: dict) -> dict:
-    """Runs `measure` in a separate process and returns its result, or a message if the memory is too small for this.
+    """Runs `measure` in a separate process; returns its result, or a message if there is too little memory.
 
     Returns:
-        "fits" and "message"; seconds per step ("seconds_step"), per epoch ("seconds_epoch") and in total
-        ("seconds_total"); "steps", "per_epoch" (steps per epoch), "images" and "timed" (number of timed steps); used
-        and available bytes ("memory", "free") on "device". If the training run does not fit, most keys are missing.
+        A dictionary with "fits", "message", "seconds_step" (seconds per step), "seconds_epoch", "seconds_total",
+        "steps", "per_epoch" (steps per epoch), "images", "timed" (number of timed steps), "device", "memory" (bytes
+        used) and "free" (bytes available). If the training run does not fit into memory, most keys are missing.
 
     Raises:
         ValueError: If the dry run failed.
@@ -65,7 +65,7 @@ def dry_run(home: Path, study: str, config: dict) -> dict:
 
 
 def measure(home: Path, study: str, config: dict, device: str) -> dict:
-    """Measures the time and memory of centring and a few training steps, and returns the result of `dry_run`."""
+    """Measures time and memory of estimating class centres and of a few training steps; see `dry_run`."""
     import torch
 
     from core.engine.objectives.config import PretrainConfig

@@ -24,7 +24,7 @@ _IMAGE = 0.0105  # seconds to read an image of SIZE x SIZE pixels and to fit or 
 def usual_seconds(store: Store, step: str, run: dict | None, args: dict) -> float:
     """Returns the seconds that a step usually takes on two idle cores.
 
-    run: Row of the run, or `study`, `method` and `config` of a future run, or None for a step without a run.
+    run: Row of a run, or {"study", "method", "config"} of a future run, or None for a step without a run.
     """
     return 10.0 if run is None else _WORK.get(step, lambda *_: 10.0)(store, run, args)
 
@@ -93,7 +93,7 @@ class Estimate:
         return usual_seconds(self.store, step["step"], run, step.get("args") or {})
 
     def steps(self, job: dict) -> list[float]:
-        """Returns the remaining seconds of each step of a job, with 0 for finished steps. job: Result of `get_job`."""
+        """Returns the remaining seconds of each step of a job, 0 for finished steps. `job` is a result of `get_job`."""
         remaining = [self.slower * self._usual(step) for step in job["chain"]]
         at = job["position"]
         remaining[:at] = [0.0] * at
@@ -107,7 +107,7 @@ class Estimate:
 
 
 def first_look(store: Store, study: str) -> float:
-    """Returns the estimated seconds of a first look at a study, for fitting on its training images and scoring."""
+    """Returns the estimated seconds of a first look at a study: fitting a quick detector and scoring test images."""
     counted = store.query("SELECT split, count(*) AS n FROM cases WHERE study = ? GROUP BY split", [study])
     images = sum(row["n"] for row in counted)
     tests = sum(row["n"] for row in counted if row["split"] == "test")

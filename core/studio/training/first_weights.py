@@ -1,7 +1,7 @@
-"""The list of initial weights from which training runs on the page may start. Administrators add files to the list.
+"""The list of weights files from which users may start training on the page. Administrators add files to this list.
 
-If a file is added with the name of its backbone, training runs that start from the file use this backbone. For paths
-that are not on the list, readers always get the same error, so that they learn nothing about the machine's disk.
+If a file is added with the name of its backbone, training runs that start from the file use this backbone. For every
+path that is not on the list, readers get the same error, which reveals nothing about the machine's disk.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from core.studio.runs.weights import FILE, KEYS, NAMES
 
 
 def folder_of(store: Store) -> Path:
-    """Returns the folder of the weights files on the list."""
+    """Returns the folder of the weights files that administrators have added."""
     return store.home.path / "weights"
 
 
 def listed(store: Store) -> list[str]:
-    """Returns the names on the list: NAMES, then the names of the added files."""
+    """Returns the names of allowed initial weights: those in NAMES, then those of the added weights files."""
     return [*NAMES, *sorted(file.name for file in folder_of(store).glob("*") if FILE.fullmatch(file.name))]
 
 
 def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") -> dict[str, str]:
     """Copies a weights file into the home and adds it to the list; returns {name, arch, licence, sha256}.
 
-    arch: Backbone that the weights must fit, or "" if each training run chooses its own backbone. Raises ValueError if
-    the file's name is invalid or on the list, or if the weights are unreadable or do not fit, and BadConfig if the
-    backbone is unknown.
+    arch: Backbone that the weights must fit, or "" if each training run chooses its own backbone.
+    Raises ValueError if the file's name is invalid or already on the list, or if the weights are unreadable or do not
+    fit the backbone. Raises BadConfig if the backbone is unknown.
     """
     from core.engine.backbones import weights
     from core.engine.backbones.encoder import build_encoder
@@ -61,7 +61,7 @@ def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") ->
 
 
 def noted(store: Store, name: str) -> dict[str, str]:
-    """Returns {arch, licence, sha256} of a file on the list, or {} if the file was added without them."""
+    """Returns {arch, licence, sha256} as stored when a weights file was added, or {} if nothing was stored."""
     try:
         notes: dict[str, str] = json.loads(note_of(folder_of(store) / name).read_text())
     except (OSError, ValueError):
@@ -70,10 +70,10 @@ def noted(store: Store, name: str) -> dict[str, str]:
 
 
 def chosen(store: Store, init: str, arch: str | None) -> dict[str, str]:
-    """Returns the settings {init, arch} of an encoder for a user who may read any file, with init resolved to a path.
+    """Returns the encoder settings {init, arch} for a user who may read any file, with init resolved to a path.
 
-    init: Name on the list, id of an encoder's run, or path.
-    The result has no arch if `arch` is None and the file was added without its backbone.
+    init: Name of listed weights, id of an encoder's run, or path.
+    In the result, arch is omitted if `arch` is None and no backbone is stored for the weights.
     """
     chosen_init: dict[str, str] = resolve_weights(
         store, {"init": init, **({"arch": arch} if arch else {})}, Within(None)
@@ -82,12 +82,12 @@ def chosen(store: Store, init: str, arch: str | None) -> dict[str, str]:
 
 
 def archs(store: Store) -> dict[str, str]:
-    """Returns {name: backbone} of the files that were added with a backbone."""
+    """Returns {name: backbone} of the weights files that were added with the name of a backbone."""
     return {name: arch for name in listed(store)[len(NAMES) :] if (arch := noted(store, name).get("arch"))}
 
 
 def remove(store: Store, name: str, by: str) -> None:
-    """Removes a file from the list; runs that used it are kept. Raises ValueError if no file was added by this name."""
+    """Removes a weights file from the list; keeps the runs that used it. Raises ValueError for an unknown name."""
     if name in NAMES or name not in listed(store):
         raise ValueError(f"{name!r} was not added; choose from: {', '.join(listed(store)[len(NAMES) :]) or 'none'}")
     file = folder_of(store) / name
@@ -98,11 +98,11 @@ def remove(store: Store, name: str, by: str) -> None:
 
 
 def resolve_weights(store: Store, config: Any, files: Within | None) -> Any:
-    """Returns `config` with names on the list, and ids of encoders' runs, replaced by their paths.
+    """Returns `config` with the names of listed weights files, and the ids of encoder runs, replaced by paths.
 
-    If `config` names no backbone, the backbone with which the file was added is filled in.
-    files: Further files that are allowed (for administrators), or None if only the list and runs are (for readers).
-    Raises BadConfig if other weights are given, or if the backbone differs from the file's.
+    If `config` names no backbone, the backbone with which the weights file was added is filled in.
+    files: Further files that are allowed (for administrators). None allows only listed weights and encoder runs.
+    Raises BadConfig if the weights are not allowed, or if the backbone differs from that of the weights file.
     """
     if isinstance(config, dict):
         init = config.get("init")

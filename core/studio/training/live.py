@@ -1,4 +1,4 @@
-"""Data that the Training tab shows about runs: alarm, job, log, evaluation, and metrics thinned for the screen."""
+"""Data that the Training tab shows about runs: alarm, job, log, evaluation, and downsampled metrics."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Alarms:
 def jobs_of_runs(store: Store) -> dict[str, dict]:
     """Returns the job of each run: the unfinished job that trains or fits the run, or else the newest job on the run.
 
-    A job has two additional keys: "here", whether its current step belongs to the run, and "ahead", whether a later
-    step does.
+    Each job has two additional keys: "here" is True if its current step belongs to the run, and "ahead" is True if a
+    later step belongs to the run.
     """
     jobs.reap(store)
     jobs_by_run: dict[str, dict] = {}
@@ -95,15 +95,15 @@ def brief(job: dict | None) -> dict | None:
 
 
 def displayed_status(run: dict, job: dict | None) -> str:
-    """Returns the status that readers see: the run's, or the job's if the run waits for a job that has stopped."""
+    """Returns the status to display: the run's or, if the run is queued but its job is not, the status of the job."""
     waits = run["status"] == "queued" and job is not None and job["status"] not in ("queued", "running")
     return job["status"] if job and waits else run["status"]
 
 
 def quiet(job: dict | None) -> dict | None:
-    """Returns a job for a reader who reads blind: without its message and error.
+    """Replaces a job's message by its status and removes its error, for readers in a blind session.
 
-    Message and error may contain numbers that reveal labels, or the name of a case.
+    A message or an error may contain the name of a case, or numbers that reveal labels.
     """
     return job and {**job, "message": job["status"].capitalize(), "error": None}
 
@@ -134,7 +134,7 @@ LISTED = ("id", "kind", "name", "parent", "method", "created", "finished", "seco
 def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
     """Returns the runs of a study, newest first, as the page lists them.
 
-    Each row includes the run's job, its remaining seconds, its latest metrics and its evaluation.
+    Each row includes the run's job, the seconds until the run is finished, the latest metrics and the evaluation.
     """
     at_work = jobs_of_runs(store)
     estimate = Estimate(store)
@@ -184,7 +184,7 @@ def evaluation(store: Store, run: str) -> dict | None:
 
 
 def total_steps(store: Store, run: dict) -> dict:
-    """Returns the length of a pre-training run on its study: {"steps", "epochs", "per_epoch" (steps), "images"}."""
+    """Returns the length of a pre-training run on its study: {"steps", "epochs", "per_epoch": steps, "images"}."""
     images = store.query("SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train'", [run["study"]])[0]["n"]
     if run["kind"] != "pretrain" or not run["config"].get("epochs"):
         return {"steps": 0, "epochs": 0, "per_epoch": 0, "images": images}
@@ -194,7 +194,7 @@ def total_steps(store: Store, run: dict) -> dict:
 
 
 def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: int = 0) -> dict:
-    """Returns everything that the page shows about a run. The arguments after and stride are those of `series`."""
+    """Returns everything that the page shows about a run. For `after` and `stride`, see `series`."""
     run = runs.get_run(store, run_id)
     study = store.one("SELECT name, fingerprint FROM studies WHERE id = ?", [run["study"]])
     children = store.query(
@@ -225,7 +225,7 @@ def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: i
 
 
 def differences(configs: list[dict]) -> list[dict]:
-    """Returns the settings in which configurations differ, [{"key", "values"}], with dotted keys if nested."""
+    """Returns the settings that differ between configurations, [{"key", "values"}]; nested keys are dotted."""
     flat = [runs.dotted(c) for c in configs]
     keys = sorted({k for f in flat for k in f})
     rows = [{"key": k, "values": [f.get(k) for f in flat]} for k in keys]
@@ -237,11 +237,11 @@ MATRIX = ("aug_confusion", "class_distances")
 
 
 def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
-    """Returns the metrics that a run has stored after step `after`, thinned for the screen, without matrices.
+    """Returns the metrics of a run for steps after `after`, downsampled for the page, without matrices.
 
     Returns {"series": {name: [[step, value], ...]}, "stride", "last", "reset"}, where last is the last stored step.
-    Metrics of epochs (val_...) are never thinned. If the run needs another stride than `stride`, which is the stride of
-    the previous result, all metrics are returned again and "reset" is True.
+    Metrics of epochs (val_...) are never downsampled. `stride` is the stride of the previous result. If the run now
+    needs a different stride, all metrics are returned again and "reset" is True.
     """
     last = (store.one("SELECT max(step) AS s FROM metrics WHERE run = ?", [run]) or {})["s"]
     current_stride = stride_of(last or 0, POINTS)
@@ -273,7 +273,7 @@ def matrix(store: Store, run: str, name: str) -> dict | None:
 
 
 def latest(store: Store, run: str, names: tuple[str, ...]) -> dict[str, float]:
-    """Returns the last value of each named metric that the run has stored, by name."""
+    """Returns the last stored values of the metrics `names`, by name; metrics without values are omitted."""
     values = {}
     for name in names:
         row = store.one(

@@ -1,4 +1,4 @@
-"""The progress of a study's jobs as a list for users: each stage with its state and remaining time."""
+"""The progress of a study's jobs, shown to users as a list of stages with their states and remaining times."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def plan(store: Store, study: str | None) -> dict:
     """Returns the stages of a study's jobs: {"stages", "left", "jobs", "scored"}.
 
     study: Id of the study, or None if the home has no study.
-    stages: Title, state, remaining seconds ("left") and finished fraction ("share") of each stage. The state is done,
-    running, waiting, failed or stopped. The list is empty if no job is unfinished.
+    stages: List of {"title", "state", "left": remaining seconds, "share": finished fraction}. The state is done,
+    running, waiting, failed or stopped. The list is empty if all jobs have ended.
     left: Seconds until all jobs are done.
     jobs: Ids of the running and waiting jobs.
     scored: Whether a run has finished scoring the test cases.

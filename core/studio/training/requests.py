@@ -22,7 +22,7 @@ from core.studio.training.live import jobs_of_runs
 
 
 def training_forms(store: Store) -> dict:
-    """Returns everything that the form for a new run needs: objectives, presets, fields, detectors and defaults."""
+    """Returns the contents of the form for a new run: objectives, presets, fields, detectors and defaults."""
     from core.engine.backbones.config import EncoderConfig
 
     strong = medmix_forms()
@@ -75,7 +75,7 @@ def _detector(name: str) -> dict:
 
 
 def checked(config: dict, store: Store | None = None, files: Within | None = None) -> PretrainConfig:
-    """Returns the configuration if it can be trained. Raises BadConfig, which names the invalid setting.
+    """Checks that a configuration can be trained; returns it. Raises BadConfig, which names the invalid setting.
 
     store: Store in which the donor study must exist and the initial weights must be allowed, or None to check neither.
     files: Further weights files that are allowed, see `first_weights.resolve_weights`.
@@ -106,9 +106,9 @@ def start(
     wake: bool = True,
     files: Within | None = None,
 ) -> dict:
-    """Queues training, and the fit, scoring and evaluation of detectors, in one job; returns {"run", "fits", "job"}.
+    """Queues a job that trains an encoder and fits, scores and evaluates detectors; returns {"run", "fits", "job"}.
 
-    detectors: Options of each detector, by the name of the detector.
+    detectors: Options of each detector, {name of the detector: options}.
     files: Further weights files that are allowed, see `first_weights.resolve_weights`.
     """
     ready = checked(config, store, files)
@@ -134,9 +134,9 @@ def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> di
 
 
 def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True, files: Within | None = None) -> dict:
-    """Queues the fit, scoring and evaluation of detectors on a trained encoder in one job; returns {"fits", "job"}.
+    """Queues a job that fits, scores and evaluates detectors on a trained encoder; returns {"fits", "job"}.
 
-    detectors: Options of each detector, by the name of the detector.
+    detectors: Options of each detector, {name of the detector: options}.
     files: Further weights files that are allowed, see `first_weights.resolve_weights`.
     Raises ValueError if no detector is given or the encoder is not trained.
     """
@@ -156,10 +156,10 @@ def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True, f
 
 
 def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = True, by: str = "command line") -> dict:
-    """Performs an action on a run and returns what has changed.
+    """Performs an action on a run; returns its result as a dictionary, which is empty for some actions.
 
-    action: pause, resume, cancel, rename, note, archive, restore (from the archive), repeat, delete (to the bin), or
-    frees (returns the bytes that a deletion would free).
+    action: pause, resume, cancel, rename, note (set the note), archive, restore (from the archive), repeat, delete
+    (move to the bin), or frees (return the number of bytes that deleting the run would free).
     value: New name or note of the run.
     """
     runs.get_run(store, run_id)
@@ -189,7 +189,7 @@ def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = Tr
 def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
     """Queues a new run with the configuration of a run. Returns {"run", "job"}.
 
-    If cases or masks on which the old run was trained no longer exist, the new run uses the current annotations.
+    If cases or masks on which the old run was trained were deleted or changed, the new run uses current annotations.
     """
     old = runs.get_run(store, run_id)
     if old["config"].get("base_run") and marks.repeat_problem(store, old):
@@ -208,7 +208,7 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
 
 
 def delete(store: Store, run_id: str, by: str = "command line") -> int:
-    """Moves a run and its fits to the bin; returns their bytes. Raises ValueError if an unfinished job needs them."""
+    """Moves a run and its fits to the bin; returns their size in bytes. Raises ValueError if a job still needs them."""
     everything = [*runs.children(store, run_id), run_id]
     for job in jobs.list_jobs(store, "running", "queued"):
         if any(step["run"] in everything for step in job["chain"]):

@@ -1,1 +1,1 @@
-"""Multi-reader multi-case trials with and without AI assistance: plans, analysis and report."""
+"""Multi-reader multi-case (MRMC) trials of reading with and without AI assistance: plans, analysis and report."""

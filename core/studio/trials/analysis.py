@@ -1,8 +1,8 @@
-"""Results of a trial by arm, computed from the readers' decisions, ratings and lesion marks.
+"""Computes the results of a trial by arm from the readers' decisions, ratings and lesion marks.
 
-A mark on a lesion is a hit, and any other mark is a miss (false positive). A lesion without a hit and a case without a
-miss have the rating minus infinity. Free-response reading follows Chakraborty and Berbaum, Medical Physics 31 (2004)
-2313, and the weights of lesions follow Chakraborty and Zhai, ibid. 43 (2016) 5051.
+A mark is a hit if it is on a lesion, and otherwise a false positive. Lesions without a hit and cases without
+a false positive are rated minus infinity. The free-response analysis follows Chakraborty and Berbaum, Medical Physics
+31 (2004) 2313, with the lesion weights of Chakraborty and Zhai, ibid. 43 (2016) 5051.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ LEAST = 4  # minimum number of pixels in a lesion; smaller components are ignore
 
 @dataclass
 class Reads:
-    """All decisions of a trial: those of r readers in t arms on n cases, in the order of the plan.
+    """All decisions of r readers in t arms on n cases of a trial, in the order of the plan.
 
     trial: Row of the trial, as returned by `plan.get`.
-    cases, truth: Ids of the cases, and whether each case is abnormal, `(n,)`.
+    cases: Ids of the cases, `(n,)`; `truth` is True for abnormal cases, `(n,)`.
     masks: Id of each case's lesion mask, or None.
-    ratings, seconds: Ratings and reading times of the cases, `(t, r, n)`, with NaN for missing values.
+    ratings: Ratings of the cases, `(t, r, n)`, NaN if missing; `seconds` contains the reading times in the same form.
     decisions: Codes of the decisions as in CODES, `(t, r, n)`, or UNREAD.
     marks: Lists of lesion marks [x0, y0, x1, y1, rating] in pixels, indexed [arm][reader][case].
-    again: Pairs of decision codes on the cases that a reader has read twice, by reader.
-    machine, score: Flag (0 or 1) and score of the trial's run for each case, `(n,)`, with UNREAD and NaN if missing.
+    again: For each reader, the pairs of decision codes (first, second) on the cases that were read twice.
+    machine: Whether the trial's run flags each case (0, 1 or UNREAD), `(n,)`; `score` contains its scores or NaN.
     """
 
     trial: Row
@@ -72,7 +72,7 @@ _READS = """SELECT p.reader, p.arm, r.case_id, r.stage, r.decision, r.seconds, t
 
 
 def collect(store: Store, trial: int) -> Reads:
-    """Returns a trial's decisions: the last decision that was not undone, and the total time, per case and arm."""
+    """Returns a trial's decisions that were not undone: each reader's last on a case in an arm, with the total time."""
     row = plan.get(store, trial)
     cases = store.query("SELECT * FROM trial_cases WHERE trial = ? ORDER BY position", [trial])
     arms, names, positions = row["plan"].arms, row["plan"].readers, {c["case_id"]: i for i, c in enumerate(cases)}
@@ -112,7 +112,7 @@ def collect(store: Store, trial: int) -> Reads:
 
 
 def lesions(store: Store, mask: int | None) -> list[np.ndarray]:
-    """Returns the connected components of a lesion mask, each as bool (H, W), if they have at least LEAST pixels."""
+    """Returns the lesions in a mask: the connected components of at least LEAST pixels, each as bool `(H, W)`."""
     row = store.one("SELECT png FROM lesion_masks WHERE id = ?", [mask]) if mask else None
     if row is None:
         return []
@@ -121,7 +121,7 @@ def lesions(store: Store, mask: int | None) -> list[np.ndarray]:
 
 
 def assigned_marks(store: Store, reads: Reads) -> list[list[list[Marked]]] | None:
-    """Returns each reader's hits and misses, indexed [arm][reader][complete case], or None if the plan has no marks."""
+    """Returns hits and false-positive marks, indexed [arm][reader][complete case], or None if the plan has no marks."""
     trial_plan = reads.trial["plan"]
     if not trial_plan.marks:
         return None
@@ -146,9 +146,9 @@ def _mark(row: list[float], shape: tuple[int, int]) -> Mark:
 
 
 def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, Any]:
-    """Returns all results in a trial's report as JSON-compatible values. Differences are unaided minus aided.
+    """Computes all results of a trial's report, as JSON-compatible values. Differences are unaided minus aided.
 
-    If fewer than two normal or two abnormal cases are complete, `enough` is False and most results are missing.
+    If a class (normal or abnormal) has fewer than two complete cases, `enough` is False and most results are missing.
     method: Estimator of covariances, one of `mrmc.METHODS`.
     """
     reads = collect(store, trial)
@@ -255,7 +255,7 @@ def kappa(first: np.ndarray, second: np.ndarray, kinds: int = 3) -> dict:
 
 
 def between(decisions: np.ndarray, names: list[str]) -> list[dict]:
-    """Returns Cohen's kappa and its interval for each pair of readers in an arm, from decisions (readers, cases)."""
+    """Returns Cohen's kappa for each pair of readers in an arm, with intervals, from decisions `(readers, cases)`."""
     pairs = itertools.combinations(range(len(names)), 2)
     return [{"readers": [names[a], names[b]], **kappa(decisions[a], decisions[b])} for a, b in pairs]
 
@@ -266,16 +266,16 @@ def changes(
     """Counts how often the AI result helped or harmed a reader.
 
     Args:
-        before, after: Whether each unaided decision, and each aided decision, is abnormal, bool `(n,)`.
+        before: Whether each unaided decision is abnormal, bool `(n,)`.
+        after: Whether each aided decision is abnormal, bool `(n,)`.
         truth: Whether each case is abnormal, bool `(n,)`.
         machine: Whether each AI result is abnormal, bool `(n,)`, or None if some results are missing.
 
     Returns:
-        Numbers of cases in which only the aided decision is correct (`helped`), only the unaided decision is
-        (`harmed`), both are (`both_right`) or neither is (`both_wrong`), and the p value `p` of the exact McNemar test.
-        With `machine` also `misled`, the fraction of correct decisions with a wrong AI result that became wrong
-        (automation bias), and `corrected`, the fraction of wrong decisions with a correct AI result that became
-        correct.
+        Numbers of cases with a correct decision only when aided (`helped`), only when unaided (`harmed`), in both arms
+        (`both_right`) or in none (`both_wrong`), and `p` of the exact McNemar test. With `machine`, also two fractions.
+        `misled` is the fraction of correct unaided decisions with a wrong AI result that became wrong (automation
+        bias). `corrected` is the fraction of wrong unaided decisions with a correct AI result that became correct.
     """
     correct_before, correct_after = before == truth, after == truth
     helped, harmed = int((~correct_before & correct_after).sum()), int((correct_before & ~correct_after).sum())
@@ -295,7 +295,7 @@ def changes(
 
 
 def times(seconds: Mapping[str, np.ndarray]) -> dict[str, dict | None]:
-    """Returns the median, the quartiles and the count of reading times in each arm, or None for an arm without any."""
+    """Returns the median, quartiles and number of reading times for each arm, or None for an arm without times."""
     out: dict[str, dict | None] = {}
     for arm, values in seconds.items():
         finite = np.asarray(values, float)[np.isfinite(values)]
@@ -306,11 +306,11 @@ def times(seconds: Mapping[str, np.ndarray]) -> dict[str, dict | None]:
 
 
 def time_ratio(first: np.ndarray, second: np.ndarray) -> dict | None:
-    """Returns the ratio of the reading times in two arms, second arm to first: {"ratio", "low", "high", "readers"}.
+    """Returns the reading time in the second arm divided by that in the first: {"ratio", "low", "high", "readers"}.
 
     The ratio is a geometric mean over readers with a 95 % t interval. Returns None if fewer than two readers have times
     in both arms.
-    first, second: Seconds per case in each arm, `(r, n)` for r readers and n cases.
+    first: Seconds per case in the first arm, `(r, n)` for r readers and n cases; `second` is for the second arm.
     """
     with np.errstate(all="ignore"):
         logs = np.log(second) - np.log(first)
@@ -327,7 +327,7 @@ OVERLAP = 0.1  # minimum intersection over union (IoU) of a box and a lesion tha
 
 @dataclass(frozen=True)
 class Mark:
-    """A reader's mark of a lesion, centred at (x, y) in pixels. `mask` is its box, bool (H, W), or None for a point."""
+    """A lesion mark. `at` is its centre (x, y) in pixels, and `mask` its box, bool (H, W), or None for a point mark."""
 
     rating: float
     at: tuple[float, float]
@@ -336,29 +336,29 @@ class Mark:
 
 @dataclass(frozen=True)
 class Marked:
-    """A reader's marks on a case: the highest rating on each lesion (or minus infinity), and the ratings of misses."""
+    """Ratings on a case: the highest on each lesion (minus infinity if it has no hit), and those of false positives."""
 
     lesions: tuple[float, ...]
-    misses: tuple[float, ...]
+    false_positives: tuple[float, ...]
 
 
 def hits(marks: Sequence[Mark], lesions: Sequence[np.ndarray], rule: str) -> Marked:
     """Assigns marks to the lesions (masks, bool `(H, W)`) that they hit, and keeps the highest rating for each lesion.
 
-    With the rule `overlap`, a box hits the lesion with the largest IoU if this IoU is at least OVERLAP. A point, and
-    with the rule `centre` also a box, hits the first lesion that contains its centre. Raises ValueError for other
-    rules.
+    With the rule `centre`, a mark hits the first lesion that contains its centre. With the rule `overlap`, this applies
+    only to points; a box hits the lesion with the largest IoU if this IoU is at least OVERLAP. Raises ValueError for
+    other rules.
     """
     if rule not in RULES:
         raise ValueError(f"the hit criterion must be one of {', '.join(RULES)}, not {rule!r}")
-    best, misses = [-np.inf] * len(lesions), []
+    best, false = [-np.inf] * len(lesions), []
     for mark in marks:
         which = _hit(mark, lesions, rule)
         if which is None:
-            misses.append(mark.rating)
+            false.append(mark.rating)
         else:
             best[which] = max(best[which], mark.rating)
-    return Marked(tuple(best), tuple(misses))
+    return Marked(tuple(best), tuple(false))
 
 
 def _hit(mark: Mark, lesions: Sequence[np.ndarray], rule: str) -> int | None:
@@ -374,19 +374,21 @@ def _hit(mark: Mark, lesions: Sequence[np.ndarray], rule: str) -> int | None:
 def jafroc(read: Sequence[Marked], truth: np.ndarray, weights: Mapping[int, Sequence[float]] | None = None) -> Figure:
     """Returns the weighted JAFROC figure of merit of a reader in an arm.
 
-    The figure of merit is the probability that a lesion, drawn by its weight from an abnormal case, has a higher rating
-    than the highest-rated miss on a normal case, where ties count half.
+    This is the probability that a lesion of an abnormal case, drawn with its weight as probability, is rated higher
+    than the highest-rated false-positive mark on a normal case; ties count half.
 
     Args:
         read: Marks on each of n cases.
         truth: Whether each case is abnormal, bool `(n,)`.
-        weights: Weights of a case's lesions by the index of the case; by default all lesions of a case weigh the same.
+        weights: Lesion weights by the index of the case; by default all lesions of a case have equal weights.
 
     Raises:
         ValueError: If an abnormal case has no lesion, or the weights of its lesions do not sum to 1.
     """
     truth = np.asarray(truth, bool)
-    normal = np.array([max(case.misses, default=-np.inf) for case, sick in zip(read, truth, strict=True) if not sick])
+    normal = np.array(
+        [max(case.false_positives, default=-np.inf) for case, sick in zip(read, truth, strict=True) if not sick]
+    )
     columns = []
     for index in map(int, np.flatnonzero(truth)):
         rated = np.array(read[index].lesions)
@@ -401,23 +403,25 @@ def jafroc(read: Sequence[Marked], truth: np.ndarray, weights: Mapping[int, Sequ
 
 
 def froc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the FROC curve as (misses per image, fraction of lesions hit), by descending rating."""
+    """Returns the FROC curve as (false positives per image, fraction of lesions hit), in order of decreasing rating."""
     rated = np.array([v for case in read for v in case.lesions])
-    missed = np.array([v for case in read for v in case.misses])
-    cuts = _cuts(np.concatenate([rated, missed]))
-    x = (missed[None, :] >= cuts[:, None]).sum(1) / len(truth)
+    false = np.array([v for case in read for v in case.false_positives])
+    cuts = _cuts(np.concatenate([rated, false]))
+    x = (false[None, :] >= cuts[:, None]).sum(1) / len(truth)
     y = (rated[None, :] >= cuts[:, None]).mean(1) if len(rated) else np.zeros(len(cuts))
     return np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
 
 
 def afroc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the AFROC curve of a reader as (x, y), from (0, 0) to (1, 1) by descending rating.
+    """Returns the AFROC curve of a reader as (x, y), from (0, 0) to (1, 1) in order of decreasing rating.
 
-    x is the fraction of normal cases with a miss, and y is the fraction of lesions hit, averaged over abnormal cases.
-    The last segment of the curve is straight, and the area below the curve is `jafroc` with equal weights.
+    x is the fraction of normal cases with a false positive, and y the fraction of lesions hit, averaged over abnormal
+    cases. The last segment is straight, and the area below the curve is `jafroc` with equal weights.
     """
     truth = np.asarray(truth, bool)
-    normal = np.array([max(c.misses, default=-np.inf) for c, sick in zip(read, truth, strict=True) if not sick])
+    normal = np.array(
+        [max(c.false_positives, default=-np.inf) for c, sick in zip(read, truth, strict=True) if not sick]
+    )
     sick = [np.array(c.lesions) for c, is_sick in zip(read, truth, strict=True) if is_sick]
     rated = np.concatenate(sick) if sick else np.zeros(0)
     w = np.concatenate([np.full(len(c), 1 / (len(c) * len(sick))) for c in sick])

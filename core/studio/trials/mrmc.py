@@ -1,12 +1,12 @@
 """Readers' ROC curves, and the multi-reader multi-case (MRMC) analysis of figures of merit.
 
 The area under the ROC curve, weighted JAFROC (analysis.py), sensitivity and specificity are two-sample U-statistics:
-means over all pairs of a normal and an abnormal case. `Figure` stores the placement of each case, which is the mean
-over the pairs with this case, because the covariances of the figures of merit are computed from placements.
+means over all pairs of a normal and an abnormal case. The placement of a case is the mean over the pairs that contain
+it. `Figure` stores placements because the covariances of figures of merit are computed from them.
 
-The analysis is that of Obuchowski and Rockette, Communications in Statistics 24 (1995) 285, and of Hillis, Obuchowski,
-Schartz and Berbaum, Statistics in Medicine 24 (2005) 1579, with the degrees of freedom of Hillis, ibid. 26 (2007) 596,
-and the power of Hillis, Obuchowski and Berbaum, Academic Radiology 18 (2011) 129. In t arms, r readers read all cases.
+In each of t arms, r readers read all cases. The analysis follows Obuchowski and Rockette, Communications in Statistics
+24 (1995) 285, and Hillis, Obuchowski, Schartz and Berbaum, Statistics in Medicine 24 (2005) 1579, with the degrees of
+freedom of Hillis, ibid. 26 (2007) 596, and the power of Hillis et al., Academic Radiology 18 (2011) 129.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ STEEP = 20.0  # slope beyond which a binormal fit is degenerate
 
 
 class Figure(NamedTuple):
-    """A figure of merit with the placements of the cases. The leading dimensions `...` may be arms and readers.
+    """A figure of merit and the placements of the cases. `...` are leading dimensions, such as arms and readers.
 
     value: Figure of merit, `(...)`.
-    normal, abnormal: Placements of the n0 normal and the n1 abnormal cases, `(..., n0)` and `(..., n1)`.
+    normal: Placements of the n0 normal cases, `(..., n0)`; `abnormal` contains those of the n1 abnormal cases.
     """
 
     value: np.ndarray
@@ -37,14 +37,14 @@ class Figure(NamedTuple):
 
 
 def of_kernel(kernel: np.ndarray) -> Figure:
-    """Returns a figure of merit from its values for all pairs of a normal and an abnormal case, `(..., n0, n1)`."""
+    """Returns the mean of a kernel over all pairs of a normal and an abnormal case, `(..., n0, n1)`, as a `Figure`."""
     return Figure(kernel.mean((-2, -1)), kernel.mean(-1), kernel.mean(-2))
 
 
 def area(ratings: np.ndarray, truth: np.ndarray) -> Figure:
     """Returns the area under the empirical ROC curve of ratings `(..., n)`, where ties count half.
 
-    truth: Whether each case is abnormal, bool `(n,)`. Raises ValueError if fewer than two cases are normal or abnormal.
+    truth: Whether each case is abnormal, bool `(n,)`. Raises ValueError if a class has fewer than two cases.
     """
     ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
     if min(truth.sum(), (~truth).sum()) < 2:
@@ -56,7 +56,7 @@ def area(ratings: np.ndarray, truth: np.ndarray) -> Figure:
 
 
 def sensitivity_or_specificity(right: np.ndarray, truth: np.ndarray, of: bool) -> Figure:
-    """Returns the sensitivity (`of` is True) or the specificity, from whether each decision is right, (..., n)."""
+    """Returns the sensitivity if `of` is True, or else the specificity. `right` marks correct decisions, (..., n)."""
     right, truth = np.asarray(right, np.float64), np.asarray(truth, bool)
     selected = right[..., truth == of]
     value = selected.mean(-1)
@@ -74,7 +74,7 @@ def roc_points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def interval(value: float, error: float) -> tuple[float, float]:
-    """Returns the 95 % interval of an area, computed on the logit scale. If the area is 0 or 1, its width is 0."""
+    """Computes the 95 % interval of an area on the logit scale. For an area of 0 or 1, the interval has width 0."""
     if not 0 < value < 1 or error == 0:
         return value, value
     z = scipy.stats.norm.ppf(0.975) * error / (value * (1 - value))
@@ -85,7 +85,7 @@ def interval(value: float, error: float) -> tuple[float, float]:
 class Binormal(NamedTuple):
     """A binormal ROC curve: the true positive rate is Phi(a + b Phi^-1(x)), where x is the false positive rate.
 
-    Phi is the normal distribution function. The area is Phi(a / sqrt(1 + b^2)), and `error` is its standard error.
+    Phi is the standard normal distribution function. The area is Phi(a / sqrt(1 + b^2)); `error` is its standard error.
     """
 
     a: float
@@ -102,8 +102,8 @@ def binormal(ratings: np.ndarray, truth: np.ndarray) -> Binormal | None:
     """Fits a binormal ROC curve to ordinal ratings `(n,)` by maximum likelihood (Dorfman and Alf 1969).
 
     More than BINS distinct ratings are first grouped into at most BINS categories of about equal size. Returns None if
-    there are fewer than three categories, if no point of the empirical curve is inside the unit square, or if the fit
-    is degenerate.
+    there are fewer than three categories, if all points of the empirical curve are on the border of the unit square, or
+    if the fit is degenerate.
     """
     ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
     if len(np.unique(ratings)) > BINS:
@@ -167,7 +167,7 @@ NOTHING = 1e-15  # smaller variances and differences are rounding errors
 class Components(NamedTuple):
     """Variance components of a figure of merit: the error variance and three covariances.
 
-    cov1, cov2, cov3: Covariances of one reader in two arms, two readers in one arm, and two readers in two arms.
+    cov1: same reader, different arms; cov2: different readers, same arm; cov3: different readers, different arms.
     """
 
     error: float
@@ -185,9 +185,9 @@ class Components(NamedTuple):
 class Test:
     """Result of a test of whether the arms differ, with the 95 % interval of the difference.
 
-    generalises: Population to which the result applies.
-    difference, error: Mean of the first arm minus mean of the second arm, and standard error of this difference.
-    df1, df2: Degrees of freedom of the F test; df2 is infinite if chi-squared is used instead.
+    generalises: Readers and cases to which the result applies.
+    difference: Mean of the first arm minus mean of the second arm; `error` is its standard error.
+    df1: Degrees of freedom of the numerator; `df2` are those of the denominator, infinite for a chi-squared test.
     """
 
     generalises: str
@@ -206,7 +206,7 @@ class Analysis:
     """Result of the analysis of a figure of merit.
 
     values: Figure of merit of each reader in each arm, `(t, r)`.
-    arms: Mean, standard error, degrees of freedom and interval of each arm, with random readers and cases.
+    arms: Mean, standard error, degrees of freedom and interval of each arm, for random readers and cases.
     """
 
     values: np.ndarray
@@ -218,7 +218,7 @@ class Analysis:
     arms: list[dict[str, float]]
 
     def plain(self) -> dict:
-        """Returns the analysis as JSON-compatible values, in which infinite numbers in tests are None."""
+        """Returns the analysis as JSON-compatible values; infinite numbers in tests are replaced by None."""
         tests = {
             name: {k: None if v == math.inf else v for k, v in asdict(t).items()} for name, t in self.tests.items()
         }
@@ -251,7 +251,7 @@ def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
 
 
 def components(covariance: np.ndarray, t: int, r: int) -> Components:
-    """Returns the variance components in a covariance matrix (t * r, t * r) for t arms and r readers."""
+    """Averages the entries of a covariance matrix `(t * r, t * r)` for t arms and r readers to variance components."""
     four = covariance.reshape(t, r, t, r)
     arm = np.eye(t, dtype=bool)[:, None, :, None]
     reader = np.eye(r, dtype=bool)[None, :, None, :]
@@ -282,10 +282,10 @@ def analyse(figure: Figure, method: str = "jackknife") -> Analysis:
 
 
 def tests_of(by_arm: np.ndarray, ms_t: float, ms_tr: float, parts: Components, r: int) -> dict[str, Test]:
-    """Tests whether the arms differ, for random readers and cases, for fixed readers, and for fixed cases.
+    """Tests whether the arms differ: with random readers and cases, with fixed readers, and with fixed cases.
 
     by_arm: Mean of each arm over readers, `(t,)`.
-    ms_t, ms_tr: Mean squares of arms, and of the interaction of arms and r readers.
+    ms_t: Mean square of the arms; `ms_tr` is the mean square of the interaction of arms and r readers.
     parts: Variance components of the figure of merit.
     Returns the results with the keys "both", "readers fixed" and "cases fixed".
     """
@@ -330,10 +330,10 @@ def _arm(values: np.ndarray, components: Components) -> dict[str, float]:
 class Expected:
     """Assumptions about a planned trial.
 
-    area, abnormal: Expected AUROC, and fraction of abnormal cases.
-    correlations: Covariances cov1, cov2 and cov3 of `Components`, divided by the error variance.
+    area: Expected AUROC; `abnormal` is the fraction of abnormal cases.
+    correlations: Covariances cov1, cov2 and cov3 of `Components`, each divided by the error variance.
     interaction: Variance of the interaction of arms and readers.
-    The defaults of the last two are from Van Dyke's data, as printed by OR-DBM MRMC; a pilot study gives better values.
+    `correlations` and `interaction` default to Van Dyke's data (OR-DBM MRMC); a pilot study gives better values.
     """
 
     area: float = 0.85
@@ -342,7 +342,7 @@ class Expected:
     interaction: float = 0.0002
 
     def components(self, cases: int) -> Components:
-        """Returns the variance components for a number of cases (error variance of Hanley and McNeil 1982)."""
+        """Returns the variance components for a number of cases; the error variance is by Hanley and McNeil (1982)."""
         n1 = max(cases * self.abnormal, 1.0)
         n0 = max(cases - n1, 1.0)
         a = self.area
@@ -369,7 +369,7 @@ def sample_sizes(
     readers: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 10, 15),
     cases: tuple[int, ...] = (40, 60, 80, 100, 150, 200, 300, 500),
 ) -> list[dict]:
-    """Returns the power of a trial for each pair of numbers of readers and cases: [{"readers", "cases", "power"}].
+    """Returns a trial's power for each combination of reader and case counts: [{"readers", "cases", "power"}].
 
     Raises ValueError if the absolute difference is not between 0 and 1.
     """

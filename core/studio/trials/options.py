@@ -79,5 +79,5 @@ class TrialPlan(Config):
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arms that are compared: `unaided`, and also `aided` unless the design is `unaided`."""
+        """The compared arms: `unaided`, and also `aided` unless the design is `unaided`."""
         return ("unaided",) if self.design == "unaided" else ("unaided", "aided")

@@ -1,4 +1,4 @@
-"""Plans of reader trials, their cases with ground truth, and the reading lists of each reader.
+"""Stores the plans of reader trials, the cases of trials with their ground truth, and the readers' reading lists.
 
 A plan can be changed until the first decision is stored. It is then frozen, and its digest is in the audit trail
 (core/studio/review/decisions.py). core/studio/review/context.py decides what readers see during a trial.
@@ -25,8 +25,8 @@ from core.studio.trials.options import ARMS, TrialPlan
 def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None = None) -> int:
     """Saves a plan as a new trial, or as the new plan of `trial`, and returns the id of the trial.
 
-    The cases and their ground truth are fixed at this time. Raises ValueError if a reader's account has another role,
-    if the run is unknown or has not scored all cases, if too few cases have ground truth, or if the trial is frozen.
+    The cases and their ground truth are fixed at this time. Raises ValueError if a reader does not have the role
+    reader, the run is unknown or has not scored all cases, too few cases have ground truth, or the trial is frozen.
     """
     study_row(store, study)
     for reader in plan.readers:
@@ -70,7 +70,7 @@ def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None =
 
 
 def parts_of(plan: TrialPlan) -> dict[str, list[str]]:
-    """Returns the arms of each reader's lists, in order. In a crossover, a random half of the readers begins aided."""
+    """Returns the arms of each reader's lists, in order. In a crossover, a random half of the readers begin aided."""
     shuffled = list(plan.readers)
     random.Random(f"readers {plan.seed}").shuffle(shuffled)
     repeats = ["repeat"] * bool(plan.repeats)
@@ -200,17 +200,17 @@ _PARTS = """SELECT p.id, p.reader, p.number, p.arm, p.session, h.created AS open
 
 
 def progress(store: Store, trial: int) -> list[Row]:
-    """Returns the reading lists in a trial: arm, numbers of cases and of read cases, and times of opening and end."""
+    """Returns a trial's reading lists: reader, arm, number of cases, number of read cases, and start and end time."""
     return store.query(_PARTS, [trial])
 
 
 def lists_of(store: Store, reader: str) -> list[dict[str, Any]]:
     """Returns the open trials of a reader, each with the reader's current list.
 
-    part, parts: Number of the current list, counted from 1, and number of the reader's lists.
-    cases, read: Number of cases in the current list, and number of them that have been read.
-    state: `open`, `ready`, `waits` (until the time `opens`) or `done`.
-    The arms of the lists are not revealed.
+    part: Number of the current list, counted from 1; `parts` is the number of the reader's lists.
+    cases: Number of cases in the current list; `read` is the number of these that have been read.
+    state: `ready` to be opened, `open`, `waits` (for the wash-out to end at the time `opens`) or `done`.
+    The result does not reveal the arms of the lists.
     """
     query = (
         "SELECT DISTINCT t.id, t.study, t.name, t.plan FROM trials t JOIN trial_parts p ON p.trial = t.id "
@@ -252,10 +252,10 @@ def _later(when: str, days: int) -> str:
 
 
 def open_part(store: Store, trial: int, reader: str) -> int:
-    """Opens the reader's next list, with the cases in random order, and returns the id of its reading session.
+    """Opens a reader's current list, with the cases in random order, and returns the id of its reading session.
 
-    Raises ValueError before the end of the wash-out or after the last list, and NotFound if no open trial is the
-    reader's.
+    Raises ValueError during the wash-out and after the last list, and NotFound if the trial is not open or the reader
+    does not take part in it.
     """
     with store.write() as db:
         listed = next((row for row in lists_of(store, reader) if row["trial"] == trial), None)

@@ -1,7 +1,7 @@
-"""Files of a trial's report: HTML page, PDF, CSV lists for iMRMC and RJafroc, and the plan.
+"""Writes the files of a trial's report: HTML page, PDF, CSV lists for iMRMC and RJafroc, plan and figures as JSON.
 
-The files contain no names of people and no case numbers of the studio: readers are called R1, R2, ..., members of the
-panel P1, P2, ..., and cases 1, 2, ... in the order of the plan. The plan's digest is that of the plan with the names.
+The files contain neither people's names nor the studio's case ids: readers are called R1, R2, ..., members of the panel
+P1, P2, ..., and cases 1, 2, ... in the order of the plan. The digest is that of the plan with people's names.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _coded(value: Any, names: dict[str, str], here: bool = False) -> Any:
 
 
 def bundled(folder: Path) -> bytes:
-    """Returns the FILES of a report's folder as a zip archive."""
+    """Returns a zip archive of the FILES in a report's folder."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
         for name in FILES:
@@ -74,10 +74,10 @@ def bundled(folder: Path) -> bytes:
 
 
 def lists(store: Store, reads: Reads) -> dict[str, str]:
-    """Returns the CSV lists for iMRMC and RJafroc by file name, with the complete cases that the analysis uses.
+    """Returns CSV lists for iMRMC and RJafroc by file name. They contain only the complete cases, like the analysis.
 
-    imrmc.csv has the columns readerID, caseID, modalityID and score; its rows of reader -1 contain the ground truth.
-    truth.csv, fp.csv and tp.csv are the sheets TRUTH, FP and TP of RJafroc's workbook.
+    imrmc.csv has the columns readerID, caseID, modalityID and score; in rows with readerID -1, the score is the ground
+    truth. truth.csv, fp.csv and tp.csv are the sheets TRUTH, FP and TP of an RJafroc workbook.
     """
     complete = np.flatnonzero(reads.complete)
     imrmc = [[-1, k + 1, "truth", int(reads.truth[k])] for k in complete]
@@ -88,7 +88,7 @@ def lists(store: Store, reads: Reads) -> dict[str, str]:
     marks = analysis.assigned_marks(store, reads)
     truth: list[list] = []
     hit: list[list] = []
-    missed: list[list] = []
+    false: list[list] = []
     codes = [f"R{j + 1}" for j in range(len(reads.readers))]
     for index, k in enumerate(complete):
         lesions = len(marks[0][0][index].lesions) if marks else int(reads.truth[k])
@@ -100,14 +100,14 @@ def lists(store: Store, reads: Reads) -> dict[str, str]:
             for j, code in enumerate(codes):
                 if marks:
                     read = marks[i][j][index]
-                    missed += [[code, arm, k + 1, _number(v)] for v in read.misses]
+                    false += [[code, arm, k + 1, _number(v)] for v in read.false_positives]
                     hit += [[code, arm, k + 1, n + 1, _number(v)] for n, v in enumerate(read.lesions) if np.isfinite(v)]
                 elif reads.truth[k]:
                     hit.append([code, arm, k + 1, 1, _number(reads.ratings[i, j, k])])
                 else:
-                    missed.append([code, arm, k + 1, _number(reads.ratings[i, j, k])])
+                    false.append([code, arm, k + 1, _number(reads.ratings[i, j, k])])
     tables["truth.csv"] = (["CaseID", "LesionID", "Weight", "ReaderID", "ModalityID", "Paradigm"], truth)
-    tables["fp.csv"] = (["ReaderID", "ModalityID", "CaseID", "FP_Rating"], missed)
+    tables["fp.csv"] = (["ReaderID", "ModalityID", "CaseID", "FP_Rating"], false)
     tables["tp.csv"] = (["ReaderID", "ModalityID", "CaseID", "LesionID", "TP_Rating"], hit)
     return {name: _csv(head, rows) for name, (head, rows) in tables.items()}
 
@@ -142,7 +142,7 @@ def _with(row: dict | None) -> str:
 def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
     """Returns the tables of the report, each as (title, note, column heads, rows).
 
-    row: Trial, as returned by `plan.get`.
+    row: Row of the trial, as returned by `plan.get`.
     results: Results of the trial, as returned by `analysis.figures`, with readers' codes instead of names.
     """
     trial_plan = row["plan"]
@@ -291,13 +291,16 @@ def _kappa(row: dict) -> str:
 
 
 def drawn(results: dict[str, Any], marks: bool) -> list[tuple[str, Any]]:
-    """Draws the case flow and, if the results include them, the ROC, FROC and AFROC curves: [(title, figure)]."""
+    """Draws the case flow, and ROC, FROC and AFROC curves if there are results for them; returns [(title, figure)]."""
     out = [("Flow of cases", _flow_figure(results))]
     if results["enough"]:
         curves = [[reader_row["points"] for reader_row in arm] for arm in results["by_reader"]]
         out.append(("ROC curves", _curves(results, curves, "False positive fraction", "Sensitivity", fits=True)))
     if marks and "froc" in results:
-        for kind, x in (("froc", "Misses per image"), ("afroc", "Fraction of normal cases with a miss")):
+        for kind, x in (
+            ("froc", "False positives per image"),
+            ("afroc", "Fraction of normal cases with a false positive"),
+        ):
             turned = [[np.array(curve).T.tolist() for curve in arm] for arm in results[kind]]
             out.append((f"{kind.upper()} curves", _curves(results, turned, x, "Fraction of lesions hit", fits=False)))
     return out
@@ -368,7 +371,7 @@ CAPTIONS = {"ROC curves": "Solid lines are empirical curves; dotted lines are bi
 
 
 def page(row: dict[str, Any], results: dict[str, Any], pictures: list[tuple[str, Any]]) -> str:
-    """Returns the report as a self-contained HTML page. The pictures are a result of `drawn`."""
+    """Returns the report as a self-contained HTML page. `pictures` is a result of `drawn`."""
     escape = html.escape
     sections = [
         f"<h1>{escape(row['name'])}</h1><p class=note>A reader trial. Made {now()[:10]} by PMSACL Studio. {WARNING}</p>"
@@ -463,5 +466,5 @@ def _pdf(path: Path, row: dict[str, Any], results: dict[str, Any], pictures: lis
 
 
 def sizes(difference: float, area: float, abnormal: float) -> list[dict]:
-    """Returns the power to detect a difference in AUROC, by numbers of readers and cases (see `mrmc.sample_sizes`)."""
+    """Returns the power to detect a difference in AUROC with various numbers of readers and cases (`sample_sizes`)."""
     return mrmc.sample_sizes(difference, mrmc.Expected(area=area, abnormal=abnormal))

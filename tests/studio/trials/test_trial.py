@@ -377,7 +377,7 @@ def literal(read, truth, weights=None) -> float:
     for i, normal in enumerate(read):
         if truth[i]:
             continue
-        worst = max(normal.misses) if normal.misses else -np.inf
+        worst = max(normal.false_positives) if normal.false_positives else -np.inf
         for j, abnormal in enumerate(read):
             if not truth[j]:
                 continue
@@ -414,7 +414,7 @@ def test_the_jackknife_of_jafroc_is_that_of_leaving_cases_out():
     assert mrmc.covariances(figure)[0, 0] == pytest.approx((n - 1) / n * n * np.var(without), rel=1e-9)
 
 
-def test_froc_counts_misses_an_image_and_lesions_that_are_hit():
+def test_froc_counts_false_positives_an_image_and_lesions_that_are_hit():
     read = [Marked((3.0, -np.inf), (1.0,)), Marked((), (2.0, 1.0)), Marked((1.0,), ())]
     x, y = analysis.froc(read, np.array([True, False, True]))
     assert (x, y) == (pytest.approx([0, 0, 1 / 3, 1]), pytest.approx([0, 1 / 3, 1 / 3, 2 / 3]))

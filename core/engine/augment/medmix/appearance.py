@@ -1,4 +1,4 @@
-"""The appearance of pasted lesions: outline, deformation, drawn tissue, light, visibility and Poisson blending."""
+"""Functions for the look of pasted lesions: outline, deformation, drawn tissue, light, visibility, Poisson blending."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ HARMONICS = 6
 
 
 def outline(u: np.ndarray, irregularity: float) -> np.ndarray:
-    """Converts uniform draws u `(..., 2 * HARMONICS)` to the amplitudes `(..., 2, HARMONICS)` of an irregular outline.
+    """Converts uniform draws u `(..., 2 * HARMONICS)` to amplitudes `(..., 2, HARMONICS)` of an irregular outline.
 
     These are cosine amplitudes a_j and sine amplitudes b_j. In the direction t, the outline's radius is (1 + sum_j a_j
-    cos j t + b_j sin j t) / (1 + sum_j sqrt(a_j^2 + b_j^2)), which keeps a blob in its box. Amplitudes that fall as 1 /
-    (1 + j) keep the blob in one piece.
+    cos j t + b_j sin j t) / (1 + sum_j sqrt(a_j^2 + b_j^2)), so that the blob fits into its box. The amplitudes
+    decrease as 1 / (1 + j), so that the blob is one piece.
     """
     fall = 0.45 * irregularity / (1 + np.arange(1, HARMONICS + 1, dtype=np.float32))
     return (2 * u - 1).reshape(*u.shape[:-1], 2, HARMONICS) * fall
@@ -34,7 +34,7 @@ def depth(v: Tensor, u: Tensor, outlines: Tensor, shapes: Mapping[str, Which]) -
         v: Vertical box coordinates `(L, H)`, -1 to 1 inside the box.
         u: Horizontal box coordinates `(L, W)`, -1 to 1 inside the box.
         outlines: Amplitudes of irregular outlines, see `outline`.
-        shapes: Indices of the lesions of each shape.
+        shapes: Indices of the lesions with each shape, by name of the shape.
     """
     v, u = v[:, :, None], u[:, None, :]
     deep = torch.empty(len(v), v.shape[1], u.shape[2], dtype=v.dtype, device=v.device)
@@ -76,9 +76,9 @@ REACH = 0.7  # radius of a control point's lens in box coordinates, which run fr
 
 
 def deform(group: Group) -> tuple[Tensor, Tensor]:
-    """Returns the box coordinates v, u `(L, W, W)` at which the donor is read for each pixel of a group's windows.
+    """Returns the source coordinates v, u `(L, W, W)` from which each pixel of a group's windows is taken.
 
-    These are the pixels' own coordinates after bulge, fisheye and wave.
+    They are the pixel's box coordinates after the deformations bulge, fisheye and wave.
     """
     lesions = group.lesions
     size = (-1, group.window, group.window)
@@ -98,8 +98,8 @@ def deform(group: Group) -> tuple[Tensor, Tensor]:
 def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
     """Magnifies around each control point, one point after another (Sec. MedMix), and returns the new v and u.
 
-    A pixel at distance r from a point (in units of REACH) is read at r (1 - s (1 - r^2)): the image is magnified at the
-    point, unchanged from r = 1 on, and never folded for s < 1.
+    A pixel at distance r from a point (in units of REACH) is taken from the distance r (1 - s (1 - r^2)). The image is
+    magnified at the point, unchanged where r >= 1, and does not fold for s < 1.
 
     Args:
         v, u: Vertical and horizontal box coordinates `(L, H, W)`.
@@ -114,10 +114,10 @@ def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Ten
 
 
 def wave(v: Tensor, u: Tensor, points: Tensor, lengths: Tensor, amplitude: Tensor) -> tuple[Tensor, Tensor]:
-    """Shifts rows sideways along a wave (Sec. MedMix) and returns the new v and u.
+    """Shifts each row sideways, following a wave over v (Sec. MedMix), and returns the new v and u.
 
-    Each control point sets phase and wavelength near its height v_i, with weights w_i = exp(-(v - v_i)^2 / 0.18): u + 2
-    A sum_i w_i sin(2 pi (v - v_i) / lambda_i) / sum_i w_i.
+    Each control point determines phase and wavelength near its v_i, with weights w_i = exp(-(v - v_i)^2 / 0.18). The
+    new u is u + 2 A sum_i w_i sin(2 pi (v - v_i) / lambda_i) / sum_i w_i.
 
     Args:
         v, u: Vertical and horizontal box coordinates `(L, H, W)`.
@@ -134,7 +134,7 @@ def wave(v: Tensor, u: Tensor, points: Tensor, lengths: Tensor, amplitude: Tenso
 
 
 def bulge(v: Tensor, u: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
-    """Magnifies each lesion around its centre, up to radius 1 in box coordinates. `strength` `(L,)` is 0 to 0.95."""
+    """Magnifies each lesion around its centre, within radius 1 in box coordinates, by `strength` `(L,)`, 0 to 0.95."""
     pull = 1 - (1 - v * v - u * u).clamp_(min=0) * strength.view(-1, 1, 1)
     return v * pull, u * pull
 
@@ -143,10 +143,10 @@ OCTAVES = (3, 6, 12)  # number of noise knots across a patch; each octave is hal
 
 
 def draw_texture(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) -> Tensor:
-    """Draws tissue `(L, 3, H, W)` of the mean colour `base` `(L, 3)`, mottled by noise of three octaves.
+    """Draws artificial tissue `(L, 3, H, W)` with mean colour `base` `(L, 3)`, mottled by noise of three octaves.
 
-    The noise depends on `seed` `(L,)`, has the strength `contrast` `(L,)` and is read at the box coordinates v and u
-    `(L, H, W)`. The paper does not use drawn tissue.
+    The noise depends on `seed` `(L,)`, has the strength `contrast` `(L,)` and is evaluated at the box coordinates v and
+    u `(L, H, W)`. The paper does not use artificial tissue.
     """
     mottle, grid = torch.zeros_like(v)[:, None], torch.stack([u, v], -1)
     # Hashing gives the same knots on every device. The knots of all octaves are blocks along a diagonal.
@@ -163,7 +163,7 @@ def draw_texture(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Ten
 def other_modality(patch: Tensor, tone: Tensor) -> Tensor:
     """Imitates another modality: shuffles the channels of each patch and inverts half of the patches.
 
-    `tone` `(L, 4)` holds uniform draws in [0, 1).
+    `tone` `(L, 4)` holds uniform random numbers in [0, 1).
     """
     order = tone[:, :3].argsort(1)[:, :, None, None].expand_as(patch)
     patch = patch.gather(1, order)
@@ -171,7 +171,7 @@ def other_modality(patch: Tensor, tone: Tensor) -> Tensor:
 
 
 def shade(v: Tensor, u: Tensor, strength: Tensor, angle: Tensor) -> Tensor:
-    """Computes the light on a dome as factors of brightness `(L, 1, H, W)`, larger in the centre and towards the light.
+    """Computes brightness factors `(L, 1, H, W)` of a lit dome, larger in the centre and on the side facing the light.
 
     The light has the strength `strength` `(L,)` and comes from the direction `angle` `(L,)` in radians. Box coordinates
     are v `(L, H)` and u `(L, W)`.
@@ -183,10 +183,10 @@ def shade(v: Tensor, u: Tensor, strength: Tensor, angle: Tensor) -> Tensor:
 
 
 def strengthen(under: Tensor, patch: Tensor, cover: Tensor, contrast: float, area: int) -> Tensor:
-    """Returns patches in which invisible lesions are mixed with just enough white or black to be visible.
+    """Makes invisible lesions visible by mixing in just enough white or black; returns the patches.
 
-    Class A_n must show n lesions. A lesion is visible if it changes the channels by `contrast` on average in `area`
-    pixels. An invisible lesion is mixed with white or black, whichever changes it less, unless neither can make it
+    Class A_n must show n lesions. A lesion is visible if at least `area` pixels change by `contrast`, averaged over
+    channels. An invisible lesion is mixed with white or black, whichever changes it less, unless neither can make it
     visible.
 
     Args:
@@ -194,7 +194,7 @@ def strengthen(under: Tensor, patch: Tensor, cover: Tensor, contrast: float, are
         patch: Pixels of the lesions `(L, 3, W, W)` in [0, 1].
         cover: Weight of the lesion in each pixel `(L, 1, W, W)`.
         contrast: Smallest visible change of a pixel, 0 to 1.
-        area: Smallest number of visible pixels.
+        area: Smallest number of pixels that must change.
     """
     cover = cover[:, 0]
     shows = (cover * (patch - under).abs().mean(1) >= contrast).sum((1, 2)) >= area
@@ -215,9 +215,8 @@ LEAST = 6  # side in pixels of the coarsest level of the guess
 def membrane(rim: Tensor, inside: Tensor) -> Tensor:
     """Fills the pixels `inside`, bool `(L, H, W)`, with the harmonic function that continues the surrounding values.
 
-    Laplace's equation is solved approximately, by a few conjugate gradient steps from a coarse-to-fine guess. Windows
-    are extended by repeating their edges. `rim` `(L, C, H, W)` holds the surrounding values, and the result has its
-    shape.
+    Laplace's equation is solved approximately: a few conjugate gradient steps follow a coarse-to-fine guess. Windows
+    are extended by repeating their edges. `rim` `(L, C, H, W)` holds the surrounding values and has the result's shape.
     """
     hole = inside[:, None].to(rim.dtype)
     field = torch.where(inside[:, None], _guess(rim, hole), rim)

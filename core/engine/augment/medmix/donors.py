@@ -1,8 +1,7 @@
 """MedMix with real lesions that readers annotated, cut along their outlines and pasted with a soft edge.
 
-`pasted` handles one image and selects a place whose surroundings resemble the lesion's surroundings; detectors that are
-trained on annotations use it. `MedMix` cuts lesions from `MarkedLesions` for the donor `marked` and pastes them at
-random places.
+`pasted`, used by detectors that are trained on annotations, handles one image and selects a place whose surroundings
+resemble the lesion's. `MedMix`, with the donor `marked`, pastes lesions from `MarkedLesions` at random places.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ MATCH = (0.5, 1.0)  # range of the shift towards the colour of the new place; 1 
 
 @dataclass
 class MarkedLesions:
-    """M connected lesions that readers annotated in images; `image` and `boxes` are on the CPU.
+    """M connected lesions that readers annotated in N images. The fields `image` and `boxes` are on the CPU.
 
     Attributes:
         images: Images `(N, 3, S, S)` in [0, 1].
         image: Index of each lesion's image `(M,)`.
-        alpha: Weight of each lesion in each pixel `(M, S, S)`: 1 inside, with a soft edge.
+        alpha: Weight of each lesion in each pixel `(M, S, S)`: 1 inside, 0 outside, with a soft edge.
         boxes: Box (y0, x0, h, w) around each lesion and its soft edge in pixels, long `(M, 4)`.
-        around: Mean colour around all lesions of each lesion's image `(M, 3)`.
+        around: Mean colour around all lesions of the image that contains the lesion `(M, 3)`.
     """
 
     images: Tensor
@@ -79,10 +78,10 @@ class MarkedLesions:
 def pasted(
     under: np.ndarray, roi: np.ndarray | None, donor: np.ndarray, mask: np.ndarray, draw: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pastes an annotated lesion into an image, with a soft edge and with its colour shifted towards the new place.
+    """Pastes an annotated lesion into an image with a soft edge, its colour shifted towards that of the new place.
 
-    Of up to TRIES random places with at least 80 % of the lesion inside `roi`, the place with the most similar
-    surroundings is used.
+    TRIES places are drawn at random. Among those with at least 80 % of the lesion inside `roi`, the place whose
+    surroundings are most similar to the lesion's is used.
 
     Args:
         under: Image to paste into, uint8 `(S, S, 3)`.

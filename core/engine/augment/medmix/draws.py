@@ -1,8 +1,8 @@
-"""Random numbers of a batch's lesions, all drawn at once on the CPU in a fixed order.
+"""Random numbers for all lesions of a batch, drawn at once on the CPU in a fixed order.
 
-`Draws` are uniform numbers in [0, 1), with one named field for each decision; their layout does not depend on the
-settings. With the same seed, a lesion therefore keeps its place and kind while a setting is changed (with a slider on
-the page), and CPU and GPU get the same lesions. `read_draws` converts the numbers to `Lesions` for a configuration.
+`Draws` holds uniform numbers in [0, 1), with one named field per decision, in a layout that does not depend on the
+settings. With the same seed, a lesion therefore keeps its place and kind while a setting is changed, and CPU and GPU
+produce the same lesions. `read_draws` converts the numbers to `Lesions` for a configuration.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _COLUMNS = {
 
 @dataclass
 class Draws:
-    """Uniform random numbers in [0, 1) for k lesions in each of T images; each name in WIDTHS is also an attribute."""
+    """Uniform random numbers in [0, 1) for k lesions in each of T images. Each name in WIDTHS is an attribute, too."""
 
     paste_place: np.ndarray  # (T, k, CANDIDATES, 2) candidates for the place of pasting
     cut_place: np.ndarray  # (T, k, CANDIDATES, 2) candidates for the place of cutting
@@ -85,12 +85,12 @@ class Draws:
 
     @staticmethod
     def stack(several: Sequence[Draws]) -> Draws:
-        """Combines n Draws for the same T images into one for T n images; the n draws of an image are adjacent."""
+        """Combines n Draws for the same T images into one Draws for T n images, ordered by image."""
         joined = {f.name: np.stack([getattr(d, f.name) for d in several], 1) for f in fields(Draws)}
         return Draws(**{name: numbers.reshape(-1, *numbers.shape[2:]) for name, numbers in joined.items()})
 
     def pick(self, *rows: np.ndarray) -> Draws:
-        """Returns the draws of L lesions, given their images and slots `(L,)`, or of all lesions of given images."""
+        """Returns the numbers of L lesions, given by image and slot `(L,)`, or of all lesions in the given images."""
         return Draws(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
@@ -106,16 +106,16 @@ def read_draws(
     pool_roi: Tensor | None = None,
     marked: np.ndarray | None = None,
 ) -> Lesions[np.ndarray]:
-    """Converts draws to the lesions of T images, on the CPU, sorted by layer and then from large to small.
+    """Converts draws to the lesions of T images, on the CPU, sorted by layer, then in order of decreasing size.
 
     Args:
-        image: Index in the batch of the image from which each output is made `(T,)`.
+        image: Index in the batch of the input image of each output `(T,)`.
         counts: Number of lesions in each output `(T,)`.
         batch: Number of images in the batch.
         side: Side length of the images in pixels.
         roi: Regions of interest of the batch `(batch, side, side)`, 1 inside, or None.
-        pool: Number of images of another study.
-        pool_roi: Regions of interest of these images `(pool, side, side)`, or None.
+        pool: Number of images from another study that lesions can be cut from.
+        pool_roi: Regions of interest of the images from the other study `(pool, side, side)`, or None.
         marked: Boxes (y0, x0, h, w) of annotated lesions `(M, 4)`, which are pasted at their original size, or None.
     """
     sampler, real = RoiSampler(roi, side), marked if marked is not None and len(marked) else None

@@ -1,6 +1,6 @@
-"""Groups of lesions of similar size that are painted at once, each in a small square window of its image.
+"""Groups of lesions of similar size that are painted together, each lesion in a small square window of its image.
 
-The lesions that each painting step changes are determined here, on the CPU, to avoid waiting for a GPU.
+This module also determines, on the CPU, which lesions each painting step changes, to avoid waiting for a GPU.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Which = Tensor | slice | None  # an index that selects some of L lesions; None s
 class Group:
     """L lesions of one layer, each in a square window that contains the lesion's box.
 
-    The fields of type Which select the lesions that a painting step changes.
+    Each field of type Which selects the lesions that one painting step changes.
 
     Attributes:
         lesions: Parameters of the lesions, on the images' device.
         window: Side length W of the windows in pixels.
-        crop: Side length in pixels of a square that fits every source box.
+        crop: Side length in pixels of a square into which every source box fits.
         top, left: Top row and left column of each window in the image, long `(L,)`.
         rows, cols: Rows and columns of each window's pixels relative to the box's corner, long `(L, W)`.
         v, u: Vertical and horizontal box coordinates of the pixels `(L, W)`, -1 to 1 inside the box.
@@ -64,7 +64,7 @@ class Group:
 
 
 def groups(lesions: Lesions[np.ndarray], side: int, budget: int, device: torch.device) -> Iterator[Group]:
-    """Yields groups of about `budget` window pixels, on `device`, from lesions on the CPU as sorted by `read_draws`."""
+    """Yields groups, on `device`, with about `budget` pixels in their windows, from the result of `read_draws`."""
     flags = _touched(lesions)
     extent, cut = lesions.box[:, 2:].max(1, initial=0), lesions.source[:, 2:].max(1, initial=0)
     ends = np.flatnonzero(np.diff(lesions.layer, append=-1)) + 1
@@ -134,9 +134,9 @@ def read(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Te
 
 
 def add(x: Tensor, image: Tensor, top: Tensor, left: Tensor, values: Tensor) -> None:
-    """Adds the windows `values` `(L, C, W, W)` to contiguous images x `(B, C, S, S)` in place; arguments as in `read`.
+    """Adds `values` `(L, C, W, W)` to windows of contiguous images x `(B, C, S, S)` in place; see `read`.
 
-    Where windows overlap, all values but one must be 0.
+    Where windows overlap, at most one of their values may differ from 0.
     """
     if x.device.type == "cpu":
         pixels = x.numpy()
@@ -165,10 +165,10 @@ A = TypeVar("A", np.ndarray, Tensor)
 
 @dataclass
 class Lesions(Generic[A]):
-    """Parameters of L lesions, with L rows in every field: arrays when they are drawn, tensors when they are painted.
+    """Parameters of L lesions, with L rows per field: NumPy arrays from `read_draws`, tensors during painting.
 
-    `read_draws` computes them. Boxes are y0, x0, h, w in pixels (int64). The box coordinates v (down) and u (right) run
-    from -1 to 1 within a lesion's box.
+    Boxes are y0, x0, h, w in pixels (int64). The box coordinates v (down) and u (right) run from -1 to 1 within a
+    lesion's box.
     """
 
     target: A  # (L,) index of the output image that the lesion is pasted into

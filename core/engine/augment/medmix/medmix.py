@@ -6,8 +6,8 @@
     place   outline and region of interest: the weight of the lesion in each pixel (appearance.py)
     blend   opaque, translucent or Poisson blending (appearance.py)
 
-L lesions of similar size are painted at once, each in a window of W x W pixels that contains its box. The lesions that
-a step changes are determined on the CPU, so that this code never waits for the images' device.
+L lesions of similar size are painted together, each in a window of W x W pixels that contains its box. The CPU
+determines which lesions a step changes, so that this code never waits for the images' device.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class MedMix(Strong):
         return self._mix(x, torch.arange(len(x)), counts, draws, roi)
 
     def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Makes an image of each class A_0 to A_k like `Strong.classes`, but paints all lesions together."""
+        """Makes images of all classes A_0 to A_k like `Strong.classes`, but paints all lesions together."""
         several = [Draws.draw(len(x), self.k, generator) for _ in range(k)]
         draws = Draws.stack([several[0], *several])  # A_0 has no lesions, so that its draws are not used
         image, counts = torch.arange(len(x)).repeat_interleave(k + 1), torch.arange(k + 1).repeat(len(x))
@@ -129,7 +129,7 @@ def paint(
         roi: Regions of interest of x `(B, S, S)`, or None.
         pool: Images of another study `(M, 3, S, S)`, or None.
         marked: Lesions that readers annotated, or None.
-        shown: Smallest visible change and number of pixels, see `MedMixConfig.shown`.
+        shown: Smallest change and area of a visible lesion, see `MedMixConfig.shown`.
     """
     grey = grey_images(x)
     for group in groups(lesions, x.shape[-1], _BUDGET.get(x.device.type, 2**28), x.device):
@@ -170,7 +170,7 @@ def appearance(
         grey: Whether the target image of each lesion is grey, bool `(L,)`.
         pool: Images of another study `(M, 3, S, S)`, or None.
         marked: Lesions that readers annotated, or None.
-        v, u: Vertical and horizontal box coordinates at which the pixels are read `(L, W, W)`.
+        v, u: Vertical and horizontal coordinates `(L, W, W)` in the source boxes, see `deform`.
     """
     lesions, r = group.lesions, group.match
     patch = cut(x, pool, marked, group, v, u)  # (L, 3, W, W)
@@ -203,7 +203,7 @@ def appearance(
 
 
 def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Group, v: Tensor, u: Tensor) -> Tensor:
-    """Samples the donors' patches `(L, 3, W, W)` bilinearly at coordinates v, u `(L, W, W)` of their source boxes."""
+    """Samples the donors' patches `(L, 3, W, W)` bilinearly at coordinates v, u `(L, W, W)` in the source boxes."""
     lesions, crop = group.lesions, group.crop
     top, left, grid = _crops(lesions.source, crop, x.shape[-1], v, u)
     donor = read(x, lesions.donor.clamp(0, len(x) - 1), top, left, crop)  # (L, 3, crop, crop)
@@ -221,7 +221,7 @@ def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Gro
 
 
 def own_outline(marked: MarkedLesions, group: Group, r: Tensor | slice, v: Tensor, u: Tensor) -> Tensor:
-    """Samples the alpha `(R, W, W)` of the annotated lesions r of a group at the same coordinates as their pixels."""
+    """Samples the weights `(R, W, W)` of a group's annotated lesions r at coordinates v, u in their source boxes."""
     lesions, crop = group.lesions.pick(r), group.crop
     top, left, grid = _crops(lesions.source, crop, marked.alpha.shape[-1], v[r], u[r])
     alpha = read(marked.alpha[:, None], lesions.donor, top, left, crop)
@@ -244,5 +244,5 @@ def _within(at: Tensor, start: Tensor, length: Tensor, origin: Tensor, crop: int
 
 
 def mean(patch: Tensor, box: Tensor) -> Tensor:
-    """Computes the mean colour `(L, 3)` of each patch `(L, 3, W, W)` over its box `(L, 1, W, W)`, 1 inside."""
+    """Computes the mean colours `(L, 3)` of patches `(L, 3, W, W)` over the pixels of their boxes `(L, 1, W, W)`."""
     return (patch * box).sum((2, 3)) / box.sum((2, 3))

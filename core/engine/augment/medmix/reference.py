@@ -1,8 +1,8 @@
 """MedMix as the paper describes it (Sec. MedMix), one image and one lesion at a time. Read this first.
 
-The batched version (`medmix.py`) does the same for a whole minibatch and equals this one up to 1e-5 for the same drawn
-parameters (tests/engine/augment/medmix/test_medmix.py). Poisson blending, drawn textures and imitated modalities, which
-the paper does not have, are in `appearance.py` only.
+The batched version (`medmix.py`) gives the same results to within 1e-5 for the same drawn parameters
+(tests/engine/augment/medmix/test_medmix.py). Poisson blending, drawn textures and imitated modalities, which are not in
+the paper, are in `appearance.py` only.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def medmix(
     Args:
         D: Minibatch of images `(B, 3, S, S)`.
         i: Index of the image.
-        lesions: The n drawn lesions in order, each with the fields of `groups.Lesions`.
+        lesions: The n lesions in painting order, each with the fields of `groups.Lesions`.
         roi: Region of interest `(S, S)`, 1 inside, or None.
-        shown: Smallest change (0 to 1) and number of pixels that make a lesion visible (not in the paper).
+        shown: Smallest change (0 to 1) and number of changed pixels of a visible lesion (not in the paper).
     """
     x, alpha = D[i].copy(), np.zeros(D.shape[2:])
     for a in lesions:
@@ -47,7 +47,7 @@ def medmix(
 
 
 def deform(v: Array, u: Array, a: Any) -> tuple[Array, Array]:
-    """Returns the box coordinates at which pixels (v, u) are read, after bulge, fisheye of each point and wave."""
+    """Returns the source coordinates of pixels (v, u) after bulge, fisheye at each control point, and wave."""
     pull = 1 - a.bulge * (1 - v * v - u * u).clip(0)
     v, u = v * pull, u * pull
     for (pv, pu), strength in zip(a.points, a.fisheye, strict=True):
@@ -71,7 +71,7 @@ def cut(donor: Array, box: Sequence[int], v: Array, u: Array) -> Array:
 
 
 def transform(patch: Array, home: Array, v: Array, u: Array, a: Any) -> Array:
-    """Applies colour jitter and noise and, beyond the paper, a shift to the mean colour of `home` and shading."""
+    """Applies colour jitter, noise and, not in the paper, shading and a shift towards the mean colour of `home`."""
     patch = patch + a.match * (home.mean((1, 2)) - patch.mean((1, 2)))[:, None, None]
     patch = jitter(patch, a.jitter, range(4))
     light = math.cos(a.light) * u + math.sin(a.light) * v
@@ -127,7 +127,7 @@ def jitter(patch: Array, factors: Sequence[float], order: Iterable[int]) -> Arra
 
 
 def normal(seed: int, row: Array, column: Array, channel: int) -> Array:
-    """Computes standard normal noise from seed, position and channel, by an integer hash and Box-Muller."""
+    """Computes standard normal noise from seed, position and channel (integer hash, Box-Muller transform)."""
     key = _mix(seed * 0x9E3779B1 + channel + 1)
     first = _mix(key ^ _mix((row & 0xFFFF) * 0x10000 + (column & 0xFFFF)))
     radius = np.sqrt(-2 * np.log((first + 0.5) / 2**32))

@@ -1,1 +1,1 @@
-"""Detectors with which the paper compares PMSACL. `nets.py` contains the code that they share."""
+"""Detectors with which the paper compares PMSACL. `nets.py` contains their shared code."""

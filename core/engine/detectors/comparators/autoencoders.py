@@ -1,4 +1,4 @@
-"""The paper's comparators that are auto-encoders: DAE, and an auto-encoder with an MS-SSIM loss."""
+"""Auto-encoders with which the paper compares PMSACL: DAE, and an auto-encoder with an MS-SSIM loss."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from core.engine.tensors import to_device
 class DAEConfig(NetConfig):
     """Options of DAE.
 
-    latent: Number of channels of the coarsest maps, whose sides have 4 to 7 cells.
-    noise: Fraction of the pixels that training sets to 0 (Masci et al. compare 0, 0.3 and 0.5).
+    latent: Number of channels of the coarsest maps, which are 4 to 7 cells wide.
+    noise: Fraction of the input pixels that are set to 0 in training (Masci et al. compare 0, 0.3 and 0.5).
     """
 
     latent: int = 8
@@ -45,7 +45,7 @@ class TiedAutoEncoder(nn.Module):
             self.back.append(nn.Parameter(torch.zeros(a)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Reconstructs images by h = tanh(x * W + b), pooled, and y = tanh(sum of h * flipped W + c)."""
+        """Reconstructs images. Layers encode by maxpool(tanh(x * W + b)) and decode by tanh(h * flipped W + c)."""
         y, sides = 2 * x - 1, []
         for w, b in zip(self.filters, self.forth, strict=True):
             y = torch.tanh(F.conv2d(y, w, b, padding=1))
@@ -72,10 +72,10 @@ class DAETraining(NetTraining):
 class DAE(NetDetector):
     """DAE, the deep convolutional auto-encoder (Masci et al. 2011, "Stacked Convolutional Auto-Encoders").
 
-    Feature maps are the tanh of a convolution, followed by max-pooling. An image is reconstructed from its feature maps
-    with the same filters, flipped over both axes. The PMSACL paper, which compares with DAE, says only "deep
-    autoencoder". Our choices are nearest up-sampling to undo pooling, training all layers at once instead of one after
-    another, and Adam. The score of an image is the mean squared error of its reconstruction.
+    Each layer consists of a convolution, tanh and max-pooling. An image is reconstructed from its feature maps with the
+    same filters, flipped along both axes. The PMSACL paper only says "deep autoencoder". Our choices are nearest
+    up-sampling to undo pooling, training all layers at once instead of one after another, and Adam. The score of an
+    image is the mean squared error of its reconstruction.
     """
 
     name = "dae"
@@ -130,9 +130,9 @@ class MSSSIMTraining(NetTraining):
 class MSSSIMAutoEncoder(NetDetector):
     """Auto-encoder with an MS-SSIM loss, that is, IGD without its classifier and its critic (Chen et al. 2021, Eq. 3).
 
-    The PMSACL paper cites IGD's paper as the source. Loss weights and windows are those of IGD. The networks are
-    trained from random weights, and only on whole images. The score of an image is the loss or, with a region of
-    interest, the mean of the residual map in the region.
+    The PMSACL paper cites IGD's paper as the source. Loss weights and windows are the same as in IGD. The networks are
+    trained from random weights, and only on whole images. The score of an image is its loss. With a region of interest,
+    the score is the mean of the residual map in the region.
     """
 
     name = "ms-ssim-ae"

@@ -1,13 +1,12 @@
 """CutPaste (Li et al. 2021, "CutPaste: Self-Supervised Learning for Anomaly Detection and Localization").
 
 A network learns to distinguish an image, the image after CutPaste, and the image after CutPaste-Scar (3-way, Sec. 2.3).
-A Gaussian is then fitted to the features of normal images. An image's score is its Mahalanobis distance, which is the
-negative log density up to constants. The map is the Grad-CAM of this distance (Sec. 4.2 of that paper shows it for
-whole images). Our choices are one hidden layer in the head, and a shrunk covariance, because few images give a singular
-one.
+A Gaussian is then fitted to the features of normal images. An image's score is its Mahalanobis distance, which ranks
+images like the negative log density. The map is the Grad-CAM of this distance (Sec. 4.2 of that paper shows it for
+whole images). We chose one hidden layer in the head, and a shrunk covariance, because few images give a singular one.
 
-By default, as in that paper, colour jitter is applied only to the pasted piece (`whole_jitter`), and features are not
-normalised (`unit`). The preset `published` differs in both options, like public implementations.
+As in that paper, colour jitter is by default applied only to the pasted piece (option `whole_jitter`), and features are
+not normalised (option `unit`). The preset `published` enables both options, as public implementations do.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ class CutPasteConfig(NetConfig):
     """Options of CutPaste.
 
     momentum: Momentum of SGD.
-    weight_decay: Weight decay of SGD, whose learning rate follows a cosine.
-    latent: Width of the head.
-    whole_jitter: Whether all images are colour-jittered as a whole, too, as in public implementations.
+    weight_decay: Weight decay of SGD. The learning rate follows a cosine schedule.
+    latent: Width of the head's hidden layer.
+    whole_jitter: Whether whole images are colour-jittered as well, as in public implementations.
     unit: Whether features are normalised to length 1, as in public implementations.
     """
 
@@ -95,7 +94,7 @@ class CutPaste(NetDetector):
 
     @torch.no_grad()
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """Returns the `mean`, `(F,)`, and the `whitening` matrix, `(F, F)`, of the normal images' features."""
+        """Computes the `mean`, `(F,)`, and a `whitening` matrix, `(F, F)`, of the features of normal images."""
         scatter = Scatter()
         for start in range(0, len(images), self.config.batch):
             x = to_batch(images[start : start + self.config.batch], self.device)
@@ -121,7 +120,7 @@ class CutPaste(NetDetector):
 
 
 def grad_cam(maps: Tensor, features: Tensor, normal: Normal, length: Tensor | None = None) -> Tensor:
-    """Computes the Grad-CAM map of half the squared distance, the ReLU of the maps weighted by the mean gradient.
+    """Computes the Grad-CAM map of half the squared distance: the ReLU of the sum of maps weighted by mean gradients.
 
     The gradient with respect to the features is the precision times the difference between the features and their mean.
     Each of the h x w positions receives an equal part of the gradient.
@@ -130,7 +129,7 @@ def grad_cam(maps: Tensor, features: Tensor, normal: Normal, length: Tensor | No
         maps: Feature maps, `(B, F, h, w)`.
         features: Mean of the maps, `(B, F)`, or this mean divided by `length`.
         normal: Distribution of normal features.
-        length: Norm by which the features were divided, `(B,)`, so that only changes of direction count, or None.
+        length: Norms by which the features were divided, `(B,)`, so that only their direction counts, or None.
     """
     slope = (features - normal.mean) @ normal.whitening.T @ normal.whitening
     if length is not None:
@@ -148,7 +147,7 @@ JITTER = (0.1, 0.1, 0.1, 0.1)  # maximum change of brightness, contrast, saturat
 
 
 def cut_paste(x: Tensor, draws: torch.Generator) -> Tensor:
-    """Pastes a colour-jittered rectangle of each image x in [0, 1], `(B, 3, S, S)`, at another position in it."""
+    """Copies a rectangle of each image x in [0, 1], `(B, 3, S, S)`, jitters its colours and pastes it elsewhere."""
     side = x.shape[-1]
     area, aspect, *positions = torch.rand(6, len(x), generator=draws)
     area = (AREA[0] + area * (AREA[1] - AREA[0])) * side**2
@@ -167,7 +166,7 @@ def cut_paste(x: Tensor, draws: torch.Generator) -> Tensor:
 
 
 def cut_paste_scar(x: Tensor, draws: torch.Generator) -> Tensor:
-    """Pastes a long thin rectangle of each image x, `(B, 3, S, S)`, jittered and rotated, at another position."""
+    """Copies a thin rectangle of each image, `(B, 3, S, S)`, jitters colours, rotates it and pastes it elsewhere."""
     side = x.shape[-1]
     width, length, angle, fx, fy, tx, ty = to_device(torch.rand(7, len(x), generator=draws), x.device)
     scale = side / 256

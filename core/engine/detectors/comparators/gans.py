@@ -1,4 +1,4 @@
-"""The paper's comparators that are generative adversarial networks: ADGAN, f-AnoGAN and OCGAN."""
+"""Generative adversarial networks with which the paper compares PMSACL: ADGAN, f-AnoGAN and OCGAN."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from core.engine.tensors import to_device
 class ADGANConfig(NetConfig):
     """Options of ADGAN.
 
-    w_cycle: Weight of the cycle loss |x - G(E(x))| + |z - E(G(z))|, with generators G of images x and E of codes z.
+    w_cycle: Weight of the cycle loss |x - G(E(x))| + |z - E(G(z))|, where G generates images and E codes.
     penalty: Weight of both gradient penalties.
-    critic_steps: Number of steps of the critics per step of the generators.
+    critic_steps: Number of critic steps per generator step.
     """
 
     lr: float = 1e-4
@@ -87,10 +87,10 @@ class ADGAN(NetDetector):
     """ADGAN (Liu et al. 2020, "Photoshopping Colonoscopy Video Frames"), a dual GAN.
 
     One generator maps codes to images, the other images to codes. One critic judges images, the other codes, and a
-    cycle through both generators must reconstruct its input. Lesions are not reconstructed, because normal images have
-    no lesions. The PMSACL paper says only "two generators and two discriminators": critics with gradient penalty,
-    layers, Adam and the weight of the cycle loss are our choices. The score of an image is the mean absolute difference
-    from its reconstruction.
+    cycle through both generators must reconstruct its input. Lesions are not reconstructed, because the training images
+    are normal. The PMSACL paper only says "two generators and two discriminators". The gradient penalty, the layers,
+    Adam and the weight of the cycle loss are our choices. The score of an image is the mean absolute difference between
+    the image and its reconstruction.
     """
 
     name = "adgan"
@@ -110,15 +110,15 @@ class ADGAN(NetDetector):
 class FAnoGANConfig(NetConfig):
     """Options of f-AnoGAN.
 
-    steps: Number of steps of WGAN and encoder together.
-    gan: Fraction of the steps for the WGAN.
-    penalty: Weight of the gradient penalty, 10 in the paper.
-    critic_steps: Number of steps of the critic per step of the generator, 5 in the paper.
-    kappa: Weight of the residual of the critic's features, 1 in the paper.
+    steps: Number of training steps of WGAN and encoder together.
+    gan: Fraction of these steps in which the WGAN is trained.
+    penalty: Weight of the gradient penalty, 10 in f-AnoGAN's paper.
+    critic_steps: Number of critic steps per generator step, 5 in f-AnoGAN's paper.
+    kappa: Weight of the residual of the critic's features, 1 in f-AnoGAN's paper.
     code_optimiser: Optimiser of the encoder, adam or rmsprop.
     code_lr: Learning rate of the encoder, or 0 for `lr`.
-    code_bound: Maximum absolute value in a code.
-    span: Range of image values. Images are scaled to [-span / 2, span / 2].
+    code_bound: Maximum absolute value of the elements of a code.
+    span: Width of the range of pixel values. Images are scaled to [-span / 2, span / 2].
     """
 
     lr: float = 1e-4
@@ -141,11 +141,11 @@ class FAnoGANNet(nn.Module):
         self.bound, self.span = config.code_bound, config.span
 
     def shown(self, x: Tensor) -> Tensor:
-        """Scales images x in [0, 1] to a range of width `span` around 0.5, which the networks then subtract."""
+        """Scales images x in [0, 1] to a range of width `span` around 0.5. The networks subtract 0.5 from inputs."""
         return (x - 0.5) * self.span + 0.5
 
     def residuals(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the squared residuals of images x by pixel, `(B, S, S)`, and of the critic's features, `(B,)`."""
+        """Returns squared reconstruction errors of images x by pixel, `(B, S, S)`, and in critic features, `(B,)`."""
         x = self.shown(x)
         back = self.shown(self.generator(torch.tanh(self.code(x)) * self.bound))
         feature_residuals = (self.critic.features(x) - self.critic.features(back)).square().mean(1)
@@ -172,7 +172,7 @@ class FAnoGANTraining(NetTraining):
         return {"loss": loss, "residual": pixels.mean(), "features": feature_residuals.mean()}
 
     def wgan(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
-        """Takes one step of the critic and, every `critic_steps` steps, one step of the generator."""
+        """Trains the critic for one step and, every `critic_steps` steps, the generator for one step."""
         net, c = self.net, self.config
         z = noise(x, draws, len(x), c.latent)
         share = to_device(torch.rand(len(x), generator=draws), x.device)
@@ -192,14 +192,14 @@ class FAnoGANTraining(NetTraining):
 class FAnoGAN(NetDetector):
     """f-AnoGAN (Schlegl et al. 2019, "Fast Unsupervised Anomaly Detection with Generative Adversarial Networks").
 
-    First a WGAN with gradient penalty learns normal images. The WGAN is then frozen, and an encoder learns to find the
-    code of an image (the izi_f architecture). The layers are our choice. The score A_R(x) + kappa A_D(x) adds the
-    residuals of the image to the residuals of the critic's features. The map shows the residuals of the image.
+    First, a WGAN with gradient penalty is trained on normal images. Then the WGAN is frozen, and an encoder is trained
+    to find the code of an image (the izi_f architecture). The layers are our choice. The score A_R(x) + kappa A_D(x) is
+    the residual of the image plus kappa times the residual of the critic's features. The map shows the image residual.
 
-    The following defaults are our choice, and the preset `published` has the values of the released code:
-    `code_optimiser` and `code_lr` (Adam as for the generator, which learns faster in short training runs), `batch` and
-    `span` (32 images with values from 0 to 1, as for all comparators), and `code_bound` (3, because a third of the
-    generator's normally distributed inputs lie beyond 1).
+    The following defaults are our choice; the preset `published` has the values of the released code. `code_optimiser`
+    and `code_lr` are as for the generator, because Adam learns faster in short training runs. `batch` and `span` are 32
+    images with values from 0 to 1, as for all comparators. `code_bound` is 3, because a third of the generator's
+    normally distributed inputs have absolute values above 1.
     """
 
     name = "f-anogan"
@@ -219,7 +219,7 @@ class FAnoGAN(NetDetector):
         return {"maps": pixels, "features": feature_residuals}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Computes A_R(x) + kappa A_D(x), `(B,)`. The region of interest restricts A_R, but not the term A_D."""
+        """Computes A_R(x) + kappa A_D(x), `(B,)`. A_R is limited to the region of interest, A_D is not."""
         return mean_inside(values["maps"], roi) + self.config.kappa * values["features"]
 
 
@@ -227,14 +227,14 @@ class FAnoGAN(NetDetector):
 class OCGANConfig(NetConfig):
     """Options of OCGAN.
 
-    w_mse: Weight of the reconstruction error, lambda = 10 in the paper.
-    w_latent: Weight of the codes' critic.
-    noise: Standard deviation of the noise that training adds to the input (the paper has variance 0.2 on images in -1
-        to 1).
-    searches: Number of gradient steps in the search for a negative.
-    rate: Step size of the search for a negative.
-    squashed: Whether codes are the tanh of the values that the search moves, instead of being clipped to -1 to 1.
-    mine_from: Fraction of the training steps after which the search starts.
+    w_mse: Weight of the reconstruction error, lambda = 10 in OCGAN's paper.
+    w_latent: Weight of the term of the critic that judges codes.
+    noise: Standard deviation of the noise added to the input in training. OCGAN's paper uses a variance of 0.2 for
+        images from -1 to 1.
+    searches: Number of gradient steps in the search for informative negatives (`negatives`).
+    rate: Step size of this search.
+    squashed: Whether codes are the tanh of the values that this search changes, instead of being clipped to -1 to 1.
+    mine_from: Fraction of the training steps after which this search starts.
     """
 
     lr: float = 2e-4
@@ -262,16 +262,16 @@ class OCGANNet(nn.Module):
 
 
 def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float, squashed: bool = False) -> Tensor:
-    """Searches for informative negatives, codes for which the classifier finds the decoded images least normal.
+    """Searches for informative negatives: codes whose decoded images the classifier finds least normal.
 
-    Each search step is a step of gradient descent on the cross-entropy of "not normal".
+    Each search step is a step of gradient descent on the classifier's cross-entropy for the label "not normal".
 
     Args:
         net: Networks of OCGAN.
         codes: Codes from which the search starts, `(B, d)`.
         searches: Number of search steps.
         rate: Step size.
-        squashed: Whether the result is the tanh of the values that are moved, instead of being clipped to -1 to 1.
+        squashed: Whether the search changes unbounded values, whose tanh is returned, instead of clipping to -1 to 1.
     """
     codes = codes.detach()
     for _ in range(searches):
@@ -285,7 +285,7 @@ def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float, squashed
 
 
 def verdict_loss(verdict: Tensor, real: bool) -> Tensor:
-    """Computes the mean cross-entropy of verdicts, `(B,)`, all with the label `real`."""
+    """Computes the mean binary cross-entropy of verdicts (logits), `(B,)`, which all have the label `real`."""
     return F.binary_cross_entropy_with_logits(verdict, torch.full_like(verdict, float(real)))
 
 
@@ -338,15 +338,15 @@ class OCGANTraining(NetTraining):
 class OCGAN(NetDetector):
     """OCGAN (Perera et al. 2019, "One-class Novelty Detection Using GANs with Constrained Latent Representations").
 
-    The method trains a denoising auto-encoder with bounded codes, a critic that keeps the codes of normal images
-    uniform in (-1, 1)^d, a critic that makes the image of every code look normal, and a classifier that searches for
-    codes whose images do not look normal (Algorithm 1). Layers and Adam are our choices. The score of an image is the
-    mean squared error of its reconstruction.
+    The method trains four models (Algorithm 1): a denoising auto-encoder with bounded codes, a critic that makes the
+    codes of normal images uniform in (-1, 1)^d, a critic that makes the image of every code look normal, and a
+    classifier that finds codes whose images do not look normal. Layers and Adam are our choices. The score of an image
+    is the mean squared error of its reconstruction.
 
-    The following defaults are our choice, and the preset `published` has the values of the released code: `w_mse`
-    (lambda in the text, 10), `w_latent` (no weight in the text), `searches` and `rate` (several steps, no rate in the
-    text), `squashed` (codes stay uniform before the search), and `mine_from` (with the released value a short training
-    run would hardly search).
+    The following defaults are our choice; the preset `published` has the values of the released code. OCGAN's paper
+    gives 10 for `w_mse` (lambda), no value for `w_latent`, several steps for `searches`, and no value for `rate`.
+    `squashed` is False so that codes stay uniform before the search. `mine_from` is 0, because with the released value
+    a short training run would hardly search.
     """
 
     name = "ocgan"

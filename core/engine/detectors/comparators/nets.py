@@ -1,7 +1,7 @@
 """Base classes of detectors that train networks on normal images, with a shared fit and checkpoint format.
 
-A detector defines its networks (`Net`, or `build` with an encoder), its training step (a NetTraining) and how it scores
-an image (`judge`).
+Each detector defines its networks (`Net`, or `build` if they use the encoder), its training step (a `NetTraining`) and
+how it scores an image (`judge`).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ STRIDE = 2  # factor by which maps at the image's resolution are reduced
 
 @dataclass(frozen=True)
 class NetConfig(Config):
-    """Options of all detectors that train networks on normal images.
+    """Options of the comparators that train networks on normal images.
 
     steps: Number of training steps.
     batch: Number of images per step.
     lr: Learning rate.
-    width: Number of channels at full resolution, doubled whenever the maps are halved.
-    latent: Length of the code.
-    sigma: Standard deviation of the heat map's blur, in pixels at 256 x 256.
+    width: Number of channels of the finest maps, doubled at each halving up to 512 (unused by CutPaste and PANDA).
+    latent: Number of elements of a code.
+    sigma: Standard deviation of the heat map's Gaussian blur, in pixels of a 256 x 256 image.
     seed: Seed of the initial weights and the batches.
     """
 
@@ -56,7 +56,7 @@ class NetConfig(Config):
 
 
 class NetTraining(Training, abc.ABC):
-    """Training run on random batches, in a new order in each epoch. `net` contains all networks of the detector."""
+    """Training run on random batches, reshuffled in each epoch. `net` contains all networks of the detector."""
 
     def __init__(self, net: Any, images: np.ndarray, config: Any, device: torch.device, title: str) -> None:
         self.net, self.images, self.config, self.device = net, images, config, device
@@ -67,12 +67,12 @@ class NetTraining(Training, abc.ABC):
         self.optimisers = self.build_optimisers()
 
     def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        """Returns the optimisers by their names in checkpoints, by default a single Adam for all networks."""
+        """Creates the optimisers, by their names in checkpoints. By default, a single Adam trains all networks."""
         return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
 
     @abc.abstractmethod
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
-        """Takes one step on images x in [0, 1] with random numbers from `draws`. Returns values to log, with `loss`."""
+        """Trains for one step on images x, with random numbers from `draws`. Returns `loss` and other values to log."""
 
     def rows(self) -> np.ndarray:
         """Returns the indices of this step's images in ascending order."""
@@ -94,7 +94,7 @@ class NetTraining(Training, abc.ABC):
 
 
 def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    """Takes one step of `optimiser` that reduces `loss`."""
+    """Takes one step with `optimiser` to reduce `loss`."""
     optimiser.zero_grad(set_to_none=True)
     loss.backward()
     optimiser.step()
@@ -117,12 +117,12 @@ class NetDetector(ImageDetector):
         return cls.Net(config, size)
 
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """Computes tensors for scoring, such as a memory, from the normal images, `uint8 (N, S, S, 3)`."""
+        """Computes the tensors that scoring needs, such as a memory, from normal images, `uint8 (N, S, S, 3)`."""
         return {}
 
     @abc.abstractmethod
     def judge(self, x: Tensor) -> dict[str, Tensor]:
-        """Computes unsmoothed `maps`, `(B, h, w)`, and values for scores, `(B, ...)`, by name, from images x."""
+        """Computes unsmoothed `maps`, `(B, h, w)`, and values for the score, `(B, ...)`, by name, for images x."""
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
@@ -158,7 +158,7 @@ class NetDetector(ImageDetector):
         return values | {"maps": blur(maps, self.config.sigma * maps.shape[-1] / 256)}
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Returns the mean of each map, `(B,)`, in the region of interest if given."""
+        """Computes the mean of each map, `(B,)`, over the region of interest if given."""
         return mean_inside(values["maps"], roi)
 
     @classmethod
@@ -170,7 +170,7 @@ class NetDetector(ImageDetector):
 
 
 class EncoderNet(nn.Module):
-    """Base class of networks that train the given encoder and read its coarsest maps."""
+    """Base class of networks that train the given encoder and use its coarsest maps."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ def noise(like: Tensor, draws: torch.Generator, *shape: int) -> Tensor:
 
 
 def widths_of(size: int, width: int) -> list[int]:
-    """Lists the channels after each halving of `size` pixels to 4 to 7 cells: `width`, then doubled, at most 512."""
+    """Returns the channels after each halving of `size`, down to 4 to 7 cells: `width`, then doubled, up to 512."""
     return [min(width * 2**i, 512) for i in range(max(int(math.log2(size / 4)), 1))]
 
 
@@ -197,7 +197,7 @@ def cells_of(size: int, widths: list[int]) -> int:
 
 
 class ConvCode(nn.Module):
-    """Network of strided convolutions and one linear layer from images, `(B, 3, S, S)`, to codes, `(B, latent)`."""
+    """Encoder from images, `(B, 3, S, S)`, to codes, `(B, latent)`: strided convolutions and one linear layer."""
 
     def __init__(self, size: int, latent: int, width: int) -> None:
         super().__init__()
@@ -213,7 +213,7 @@ class ConvCode(nn.Module):
 
 
 class ImageCritic(nn.Module):
-    """Network from images, `(B, 3, S, S)`, to unbounded verdicts, `(B,)`. `features` returns the flattened last maps.
+    """Critic of images, `(B, 3, S, S)`, with unbounded verdicts, `(B,)`. `features` returns the flattened last maps.
 
     There is no batch norm, because a gradient penalty is defined for single samples.
     """
@@ -237,7 +237,7 @@ class ImageCritic(nn.Module):
 
 
 class CodeCritic(nn.Sequential):
-    """Network from codes, `(B, latent)`, to unbounded verdicts, `(B,)`."""
+    """Critic of codes, `(B, latent)`, with unbounded verdicts, `(B,)`."""
 
     def __init__(self, latent: int, width: int = 128) -> None:
         super().__init__(
@@ -250,7 +250,7 @@ def gradient_penalty(critic: Callable[[Tensor], Tensor], real: Tensor, fake: Ten
     """Computes the gradient penalty of WGAN-GP, a scalar (Gulrajani et al. 2017, Eq. 3).
 
     The penalty is the mean of (|| g ||_2 - 1)^2, where g is the gradient of the critic at share * real + (1 - share) *
-    fake. `real` and `fake`, `(B, ...)`, receive no gradient; `share`, `(B,)`, holds uniform random numbers in [0, 1].
+    fake. `real` and `fake`, `(B, ...)`, receive no gradient. `share`, `(B,)`, holds uniform random numbers in [0, 1].
     """
     share = share.view(-1, *[1] * (real.ndim - 1))
     between = (share * real.detach() + (1 - share) * fake.detach()).requires_grad_()

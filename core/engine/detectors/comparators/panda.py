@@ -1,11 +1,11 @@
 """PANDA (Reiss et al. 2021, "PANDA: Adapting Pretrained Features for Anomaly Detection and Segmentation").
 
-Pre-trained features are pulled towards their mean over the normal images (the compactness loss of DeepSVDD), but too
-briefly to collapse. The score is the distance to the nearest normal features. This is the variant with early stopping.
+Pre-trained features are pulled towards their mean over the normal images (the compactness loss of DeepSVDD). Training
+stops before they collapse (the variant with early stopping). The score is the distance to the nearest normal features.
 Elastic weight consolidation is not implemented, because its Fisher information needs ImageNet's labelled images.
 
-By default the score is a sum of distances, as in that paper. In the released code and in the preset `published`, the
-distances are squared (`squared`).
+By default the score is a sum of distances, as in that paper. The option `squared`, which the preset `published` sets,
+sums squared distances as in the released code.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from core.engine.tensors import to_batch
 
 @dataclass(frozen=True)
 class PANDAConfig(NetConfig):
-    """Options of PANDA. width and latent have no effect.
+    """Options of PANDA. `width` and `latent` have no effect.
 
     neighbours: Number of nearest neighbours whose distances are summed, 2 in the paper.
     squared: Whether distances are squared, as in the released code.
-    clip: Norm to which the gradient is clipped.
+    clip: Maximum norm to which the gradient is clipped.
     frozen: Stride up to which layers are frozen. With 8, only the last two blocks are trained.
     """
 
@@ -104,7 +104,7 @@ def pooled(net: PANDANet, images: np.ndarray, device: torch.device, batch: int) 
 class PANDA(NetDetector):
     """PANDA detector. The score is the sum of the distances to the nearest normal features.
 
-    PANDA has no heat map. The heat map here shows the distance of each position from the normal mean at that position.
+    PANDA itself has no heat map. This heat map shows how far features at each position are from their normal mean.
     """
 
     name = "panda"
@@ -122,7 +122,7 @@ class PANDA(NetDetector):
 
     @torch.no_grad()
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """Returns `memory`, `(N, F)`, the features of normal images, and `cells`, `(F, h, w)`, their mean map."""
+        """Computes `memory`, `(N, F)`, the features of normal images, and `cells`, `(F, h, w)`, their mean map."""
         features, total, step = [], torch.zeros(()), self.config.batch
         for start in range(0, len(images), step):
             maps = self.net.maps(to_batch(images[start : start + step], self.device))

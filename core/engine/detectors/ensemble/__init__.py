@@ -1,1 +1,1 @@
-"""Several detectors combined into one: `ensemble.py` is the detector, `named.py` has named configurations."""
+"""Several detectors combined into one. `ensemble.py` contains the detector, `named.py` the named configurations."""

@@ -1,4 +1,4 @@
-"""Configuration of an ensemble: its members, and the weights of their maps and readings."""
+"""Configuration of an ensemble: its members, and the weights of their maps and of readings (partial scores)."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Member(Config):
 class EnsembleConfig(Config):
     """Configuration of an ensemble, whose score is the weighted sum of standardised readings.
 
-    A reading is a number for each image. Possible readings are the scores of members, `mean` and `top` (the mean and
-    the highest twentieth of the summed map), and `colour` (the distance of the image's mean colour from the mean
-    colours of normal images).
+    A reading is a partial score of an image. Possible readings are the scores of members, `mean` (the mean of the
+    summed map), `top` (the mean of the highest twentieth of the summed map), and `colour` (the distance of the image's
+    mean colour from the mean colours of normal images).
     """
 
     members: dict[str, Member]
@@ -78,10 +78,10 @@ class EnsembleConfig(Config):
 
 
 def suited(config: EnsembleConfig, head: ClassHead | None) -> EnsembleConfig:
-    """Adapts members that use the encoder's class head to `head`.
+    """Adapts the members that use the encoder's class head to `head`, or removes them if `head` is None.
 
-    Their `side` becomes the image side of the pre-training. Without a class head these members are removed, and their
-    weight is distributed over the other readings.
+    With a class head, images are resized for these members to the side length used in pre-training. If they are
+    removed, their weight is distributed over the other readings.
     """
     reads = [name for name, member in config.members.items() if member.detector == "class-head"]
     if not reads:
@@ -96,16 +96,16 @@ def suited(config: EnsembleConfig, head: ClassHead | None) -> EnsembleConfig:
 
 
 def aligned_weights(weights: dict[str, float], aligned: dict[str, float], shares: dict[str, float]) -> dict[str, float]:
-    """Raises the weights of `aligned` members if normal images are aligned. The sum of all weights does not change.
+    """Raises the weights of members in `aligned` if normal images are aligned. The sum of all weights stays the same.
 
-    If objects always have the same pose, what is normal depends on the position, which only PaDiM and ensembles with a
-    PaDiM take into account.
+    If objects always have the same pose, what is normal depends on the position. Only PaDiM, and ensembles that contain
+    a PaDiM, take the position into account.
 
     Args:
-        weights: Weight by member.
-        aligned: Largest factor by member. The factor grows linearly from 1, at the alignment ALIKE[0], to this value,
-            at ALIKE[1].
-        shares: Alignment of the normal images by member, as `PaDiM.alignment` returns it.
+        weights: Weight of each member by name.
+        aligned: Largest factor of a member's weight, by name. The factor grows linearly with the alignment of the
+            images, from 1 at ALIKE[0] to this value at ALIKE[1].
+        shares: Alignment of the normal images, as `PaDiM.alignment` returns it, by name of the member.
     """
     low, high = ALIKE
     grown = {
@@ -117,6 +117,6 @@ def aligned_weights(weights: dict[str, float], aligned: dict[str, float], shares
 
 
 def equal(names: Iterable[str]) -> dict[str, float]:
-    """Returns equal weights for the given names, with a sum of 1."""
+    """Returns equal weights by name, which sum to 1."""
     listed = list(names)
     return dict.fromkeys(listed, 1 / len(listed))

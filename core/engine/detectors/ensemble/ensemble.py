@@ -1,8 +1,8 @@
-"""Several detectors combined: a weighted sum of their maps, and a weighted sum of readings (one number per image each).
+"""Several detectors combined: a weighted sum of their maps, and a weighted sum of readings (partial scores of images).
 
-Different detectors make different errors. Each map and each reading is standardised on normal images that no member was
-fitted on (mean 0, standard deviation 1), then weighted and added. Weights are equal, given, or learnt. The map is 0 at
-positions that hardly any normal image shows, because there is nothing to compare them with.
+Different detectors make different errors. Each map and each reading is standardised to mean 0 and standard deviation 1
+on normal images that no member was fitted on, then weighted and added. Weights are equal, given, or learnt. The map is
+0 at positions that hardly any normal image shows, because nothing is known about them.
 
     config = EnsembleConfig(members, maps=equal(members), readings={"mean": 0.5, "colour": 0.5})
     ensemble = Ensemble.fit(encoder, normals, config)
@@ -56,12 +56,12 @@ Split = tuple[np.ndarray, np.ndarray]  # indices of the images that members are 
 
 
 class Ensemble(Detector):
-    """Detector that adds up the maps and the readings of its members, each with a weight.
+    """Detector that adds the maps and the readings (partial scores) of its members, each with a weight.
 
-    Predictions have the extras `everywhere`, `(N, h, w)`, the map before masking; `colour`, `(N,)`, and, if a region of
-    interest is given, `colour_roi`; and the map and extras of each member with a reading as `MEMBER.NAME`. With two or
-    more such members, none of which is an ensemble, the members' standardised scores are extras as well: by name,
-    `(N,)`, or together as `members`, `(N, M)`, if all members are the same kind of detector.
+    Predictions have the extras `everywhere`, `(N, h, w)`, the map before masking; `colour`, `(N,)`, and, with a region
+    of interest, `colour_roi`, `(N,)`, distances of the mean colour; and, for each member with a reading, its map and
+    extras as `MEMBER.NAME`. If two or more members, none of them an ensemble, have a reading, their standardised scores
+    are extras by member name, `(N,)`, or as `members`, `(N, M)`, if all are of the same kind.
     """
 
     name = "ensemble"
@@ -81,8 +81,8 @@ class Ensemble(Detector):
         Args:
             config: Configuration of the ensemble.
             members: Fitted detectors by name.
-            fitted_rows: Indices of those images of the fit that members were fitted on, or None if unknown.
-            known: Positions that enough normal images show, `bool (h, w)`, or None for all positions.
+            fitted_rows: Indices of the images on which the members were fitted, or None if unknown.
+            known: Positions that enough normal images show, `bool (h, w)`. Defaults to all positions.
             colours: Mean colours of normal images (`colour`) and of their regions of interest (`colour_roi`).
         """
         super().__init__()
@@ -101,7 +101,7 @@ class Ensemble(Detector):
 
         With fewer than 16 images, none are held out: quick members are fitted on all images, scales are estimated from
         leave-one-out predictions, and the class head is not used. Raises ValueError for fewer than 3 images, or for
-        fewer than 16 images if a member has to be trained.
+        fewer than 16 images if a member has to be trained or a weight learnt.
         """
         head = encoder.class_head if len(images) >= LEAST else None
         complete = suited(config.ensemble() if isinstance(config, Named) else config, head)
@@ -162,7 +162,7 @@ class Ensemble(Detector):
         return ensemble
 
     def alignment(self, count: int, known: np.ndarray | None = None) -> float:
-        """Returns the largest `PaDiM.alignment` among the members, or 0 without a PaDiM, for the same arguments."""
+        """Returns the largest `PaDiM.alignment` of any PaDiM among the members, or 0 if there is none."""
         measured = [m.alignment(count, known) for m in self.members.values() if isinstance(m, PaDiM | Ensemble)]
         return max(measured, default=0.0)
 
@@ -268,11 +268,11 @@ class Ensemble(Detector):
     def joined(
         self, members: Mapping[str, dict[str, Tensor]], colours: dict[str, Tensor], side: int
     ) -> dict[str, Tensor]:
-        """Combines the members' maps and extras to the ensemble's maps and extras. Exported graphs contain this method.
+        """Combines the members' maps and extras into those of the ensemble. This method is part of exported graphs.
 
         Args:
             members: Maps and extras of each member by name.
-            colours: Distances from normal mean colours, `(N,)`, by name.
+            colours: Distances from the mean colours of normal images, `(N,)`, by name.
             side: Side length of the grid on which maps are added, in cells.
         """
         summed = torch.zeros(())
@@ -284,9 +284,9 @@ class Ensemble(Detector):
         return values
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts maps, `float32 (N, h, w)`, on the grid of `stride`, in standard deviations of normal images.
+        """Predicts maps, `float32 (N, h, w)`, weighted sums of standardised maps on the grid of the option `stride`.
 
-        Maps are 0 at positions that normal images do not show, and do not depend on `roi`.
+        Maps are 0 at positions that too few normal images show. They do not depend on `roi`.
         """
         values = self._joined(*self._read(images, batch, roi), self._side(images))
         named = [name for name in self.reading_weights if name in self.members]
@@ -305,14 +305,14 @@ class Ensemble(Detector):
         return torch.where(known, maps, torch.zeros(()) if elsewhere is None else _resized(elsewhere, side))
 
     def part(self, values: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-        """Returns the maps and extras of the member `name`, which must have a reading, for the same images."""
+        """Extracts the maps and extras of the member `name` from the ensemble's `values`. It must have a reading."""
         return {k.removeprefix(f"{name}."): v for k, v in values.items() if k.startswith(f"{name}.")}
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
-        """Returns the prediction with other maps, `(N, h, w)`, on a grid of any size.
+        """Returns a copy of the prediction with new maps, `(N, h, w)`, on a grid of any size.
 
-        Readings follow the new maps at positions that normal images show. The change of the map is passed on to each
-        ensemble among the members, in the units of that member's map.
+        The readings `mean` and `top` follow the new maps at positions that enough normal images show. Maps of members
+        that are ensembles change by the same amount, in units of their own maps.
         """
         return Prediction.of(self._changed(prediction.values(), torch.from_numpy(maps)))
 
@@ -347,7 +347,7 @@ class Ensemble(Detector):
         return {name: self._reading(name, values, roi) for name in self.reading_weights}
 
     def standardised(self, values: dict[str, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Returns the readings by name, `(N,)`, in standard deviations of normal images."""
+        """Returns the standardised readings by name, each `(N,)`, in standard deviations of held-out normal images."""
         kind = "" if roi is None else ROI
         return {name: self.reading_scales[name + kind](v) for name, v in self._readings(values, roi).items()}
 
@@ -443,14 +443,14 @@ def _fit_members(
 
 
 def choose_weight(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> float:
-    """Returns the weight w in CANDIDATES with the highest AUROC of first + w second.
+    """Chooses the weight w from CANDIDATES by the AUROC of `first + w * second`.
 
-    Among weights whose AUROC is within CLEARLY of the highest, the weight nearest to 1 is chosen.
+    Of the weights whose AUROC is within CLEARLY of the highest, the weight nearest to 1 is returned.
 
     Args:
-        first: Standardised scores, or values of standardised maps, `(N,)`.
-        second: Scores or map values of the second member, `(N,)`.
-        labels: Labels 0 and 1, `(N,)`, of which both must occur.
+        first: Standardised scores or map values of the first member, `(N,)`.
+        second: Standardised scores or map values of the second member, `(N,)`.
+        labels: Labels 0 and 1, `(N,)`. Both must occur.
     """
     from sklearn.metrics import roc_auc_score  # imported here because scikit-learn takes seconds to load
 
@@ -487,7 +487,7 @@ class Combined(Ensemble):
 
 @DETECTORS.register("ensemble", title="Lesion heads, averaged", section="Sec. Conclusion: a detector suited to PMSACL")
 class Heads(Ensemble):
-    """Average of lesion heads with different seeds. The disagreement of the heads shows uncertainty."""
+    """Average of several lesion heads with different seeds. Disagreement between the heads indicates uncertainty."""
 
     name = "ensemble"
     Config = HeadsConfig

@@ -1,7 +1,7 @@
-"""Named configurations of the ensemble, as users set them.
+"""Named configurations of the ensemble, which users can choose.
 
-Each named configuration has its members' settings and a few options of its ensemble. The method `ensemble` returns the
-complete configuration. A run stores the named configuration.
+Each named configuration contains its members' settings and a few options of its ensemble. The method `ensemble` returns
+the complete configuration. A run stores the named configuration.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Named(Config, abc.ABC):
 
 
 def with_heads(kind: Callable[..., T]) -> dict[str, T]:
-    """Creates a configuration of class `kind` for each preset of the lesion head, and returns them by preset."""
+    """Returns a configuration of class `kind` for each preset of the lesion head, by name of the preset."""
     return {preset: kind(head=head) for preset, head in LESION_PRESETS.items()}
 
 
@@ -42,20 +42,20 @@ QUICK = {"padim": "padim", "fine": "nearest", "coarse": "nearest", "pooled": "ma
 
 @dataclass(frozen=True)
 class BlendConfig(Named):
-    """Options of the blend. padim, fine, coarse and pooled are the settings of its members.
+    """Options of the blend. `padim`, `fine`, `coarse` and `pooled` are the settings of its members.
 
-    maps: Members whose maps are added.
+    maps: Names of the members whose maps are added.
     stride: Stride of the grid on which maps are added.
-    unseen: Fraction of the normal images that is held out to set the scales.
+    unseen: Fraction of the normal images that is held out to estimate the scales.
     colour: Whether the distance of the image's mean colour contributes to the score. Features trained on photographs
         hardly respond to brightness, which matters most in chest X-rays.
-    seen: Minimum fraction of the images that must have a position in their region of interest. The map is 0 at other
+    seen: Minimum fraction of the images whose region of interest must contain a position. The map is 0 at other
         positions.
     aligned: Weight of PaDiM's map, as a multiple of the other maps' weight, if normal images show the same thing at the
-        same position, as on a production line. With 1, weights are equal.
-    class_head: Weight of the class head of a PMSACL pre-training in the score, as a fraction of all weights. The
-        default is the weight of each other reading, because the head may miss lesions unlike the pasted ones. Without a
-        class head, the other readings get its weight.
+        same position, as on a production line. With 1, all maps have equal weights.
+    class_head: Weight of the class head of a PMSACL pre-training in the score, as a fraction of all weights. By
+        default, it equals the weight of each other reading, because the head may miss lesions unlike the pasted ones.
+        Without a class head, the other readings get its weight.
     """
 
     padim: PaDiMConfig = field(default_factory=lambda: PaDiMConfig(strides=(8, 16)))
@@ -78,17 +78,17 @@ class BlendConfig(Named):
 
     @property
     def readings(self) -> tuple[str, ...]:
-        """Names of the readings that do not need a class head."""
+        """Names of the readings (partial scores) that do not need a class head."""
         return ("colour", "pooled", "mean", "top") if self.colour else ("pooled", "mean", "top")
 
     def ensemble(self) -> EnsembleConfig:
-        """Combines the quick detectors with equal weights in the map and equal weights of the readings in the score.
+        """Combines the quick detectors: all maps have equal weights in the heat map, and all readings in the score.
 
-        PaDiM compares each position with the same position of normal images. Nearest patches are compared with all
-        positions, at two depths of the network. The Mahalanobis distance compares the whole image, and each position
-        with all positions. Weights are equal because there are no lesions to learn weights from; only the weight of
-        PaDiM's map grows if normal images are aligned. The class head of a PMSACL pre-training was trained on pasted
-        lesions, so it adds information that distances from normal images lack.
+        PaDiM compares each position with the same position of normal images. The nearest-patch detectors compare each
+        patch with all positions, at two depths of the network. The Mahalanobis detector compares the whole image, and
+        each position with all positions. Weights are equal because there are no lesions from which to learn weights;
+        only the weight of PaDiM's map grows if normal images are aligned. The class head of a PMSACL pre-training was
+        trained on pasted lesions, so it adds information that distances from normal images lack.
         """
         members = {name: Member(detector, getattr(self, name)) for name, detector in QUICK.items()}
         weights = equal(self.readings)
@@ -104,11 +104,11 @@ class BlendConfig(Named):
 
 
 def head_as(preset: str) -> LesionHeadConfig:
-    """Returns the lesion head's configuration for a preset, adapted to its use together with the blend.
+    """Returns the configuration of the lesion head for a preset, adapted for use together with the blend.
 
-    The head is trained for half the steps, with distances and, unless the mode is `joint`, on frozen features. The
-    family `medmix:varied`, with lesions of all sizes and origins, is added, because the lesions of new images are
-    unknown.
+    The head is trained for half the steps and receives the map of distances. The encoder is frozen unless the mode is
+    `joint`. The family `medmix:varied`, with lesions of all sizes and origins, is added, because the lesions of new
+    images are unknown.
     """
     preset_config = LESION_PRESETS[preset]
     families = (*(name for name in preset_config.families if name != "medmix:varied"), "medmix:varied")
@@ -118,12 +118,12 @@ def head_as(preset: str) -> LesionHeadConfig:
 
 @dataclass(frozen=True)
 class BlendHeadConfig(Named):
-    """Options of the blend with a lesion head. blend and head are the settings of the two members.
+    """Options of the blend with a lesion head. `blend` and `head` are the settings of the two members.
 
     side: Side length in pixels to which larger images are resized for the head.
-    weight: Weight of the head's map. The blend's map has the weight 1.
-    sigma: Standard deviation of the blur of the head's map, which has less detail than its grid could show, in pixels
-        at 256 x 256.
+    weight: Weight of the head's map, relative to the blend's map.
+    sigma: Standard deviation of the Gaussian blur of the head's map, in pixels of a 256 x 256 image. The map has less
+        detail than its grid could show.
     seed: Seed of both members.
     """
 
@@ -139,11 +139,11 @@ class BlendHeadConfig(Named):
         return {preset: cls(head=head_as(preset)) for preset in LESION_PRESETS}
 
     def ensemble(self) -> EnsembleConfig:
-        """Adds up the maps of the blend and the head. The head's score counts as much as each reading of the blend.
+        """Adds the maps of the blend and the head. The head's score has the same weight as each reading of the blend.
 
-        The head was trained to find how a lesion differs from its surroundings, but learnt little about normal images,
-        from which alone the quick detectors learn. If normal images are aligned, the blend's weight grows as PaDiM's
-        weight does in the blend.
+        The head has learnt how lesions differ from their surroundings, but little about normal images, whereas the
+        quick detectors learn only from normal images. If normal images are aligned, the blend's weight grows in the
+        same way as PaDiM's weight within the blend.
         """
         blend, head = self.blend.replace(seed=self.seed), self.head.replace(seed=self.seed)
         members = {"blend": Member("blend", blend), "head": Member("lesion-head", head, self.side, self.sigma)}
@@ -158,13 +158,12 @@ class BlendHeadConfig(Named):
 
 @dataclass(frozen=True)
 class CombinedConfig(Named):
-    """Options of the lesion head with PaDiM. head and padim are the settings of the two members.
+    """Options of the lesion head with PaDiM. `head` and `padim` are the settings of the two members.
 
-    learn: Whether weights are learnt from synthetic validation data. Otherwise PaDiM has the weight `weight`, and the
-        head 1.
-    score_weight: PaDiM's weight in the score if this weight is not learnt, or None to treat it like the weight in the
-        map.
-    validation: Fraction of the normal images that is held out from both members to set their scales.
+    learn: Whether weights are learnt from synthetic validation data. Otherwise, PaDiM has the weight `weight` and the
+        head the weight 1.
+    score_weight: Fixed weight of PaDiM in the score. Defaults to None, which treats it like PaDiM's weight in the map.
+    validation: Fraction of the normal images that is held out from both members to estimate their scales.
     seed: Seed of the head.
     """
 
@@ -179,8 +178,8 @@ class CombinedConfig(Named):
     def ensemble(self) -> EnsembleConfig:
         """Combines the lesion head with PaDiM, on a grid of half the image's side length.
 
-        The learnt weights stay equal unless others are clearly better, because synthetic lesions favour the head even
-        if they are of families that the head was not trained on.
+        The learnt weights stay equal unless other weights are clearly better, because synthetic lesions favour the
+        head, even lesions of families on which the head was not trained.
         """
         members = {
             "head": Member("lesion-head", self.head.replace(seed=self.seed)),
@@ -196,10 +195,10 @@ class CombinedConfig(Named):
 
 @dataclass(frozen=True)
 class HeadsConfig(Named):
-    """Options of several lesion heads. head is the settings of each head.
+    """Options of several lesion heads. `head` has the settings of every head.
 
     members: Number of heads. Head i has the seed `seed` + i.
-    validation: Fraction of the normal images that is held out from all heads to set the scales.
+    validation: Fraction of the normal images that is held out from all heads to estimate the scales.
     """
 
     head: LesionHeadConfig = field(default_factory=lambda: LESION_PRESETS["quick"])
@@ -208,7 +207,7 @@ class HeadsConfig(Named):
     seed: int = 0
 
     def ensemble(self) -> EnsembleConfig:
-        """Averages lesion heads that differ in the order of images, the pasted lesions and the initial decoder."""
+        """Averages lesion heads that differ in image order, pasted lesions and initial weights of the decoder."""
         heads = {str(i): Member("lesion-head", self.head.replace(seed=self.seed + i)) for i in range(self.members)}
         return EnsembleConfig(
             heads, equal(heads), equal(heads), unseen=self.validation, by_region=False, stride=2, seed=self.seed

@@ -1,16 +1,16 @@
 """IGD: reconstruction and a Gaussian anomaly classifier, for whole images and for patches (PMSACL Eq. 10).
 
-A global model reads the image, and a local model its 32 x 32 patches. Below 96 pixels only the global model is used, as
-in the paper at 64. The score is half the global 0.1 rec + 0.9 gauss, plus half the highest 0.9 rec + 0.1 gauss of any
-patch, where rec is the reconstruction error and gauss the classifier's h_psi. The heat map is half the global residuals
-plus half the local residuals, averaged where patches overlap. Nothing is chosen on test images.
+A global model scores the image by 0.1 rec + 0.9 gauss, and a local model scores its 32 x 32 patches by 0.9 rec + 0.1
+gauss, where rec is the reconstruction error and gauss the classifier's h_psi. The score is the mean of the global and
+the highest patch score. The heat map is the mean of the global and the local residuals (averaged where patches
+overlap). Below 96 pixels, only the global model is used, as in the paper at 64. Nothing is chosen on test images.
 
 Eq. 11 mixes global and local reconstruction by nu: `local_share` is 1 - nu. Eqs. 10 and 12 contradict each other on the
-sign of h_psi, and the paper gives no value for kappa in (0, 1]; see the detectors' `reference.py`. The preset
-`published` follows the released code where that differs: it mirrors images (`flip`), so that features of a frozen
-encoder cannot be cached, has wider generators (`width`) and steps of two images for the local model (`local_batch`),
-sums overlapping patches (`overlaps`), and does not rescale features (`rescale`). The residual blocks and the LayerNorm
-of the released critic are not implemented.
+sign of h_psi, and the paper gives no value for kappa in (0, 1]; see the detectors' `reference.py`. Where the released
+code differs, the preset `published` follows it. It mirrors images (`flip`), so that features of a frozen encoder cannot
+be cached. It has wider generators (`width`) and two images per step of the local model (`local_batch`). It sums
+overlapping patches (`overlaps`) and does not rescale features (`rescale`). The residual blocks and the LayerNorm of the
+released critic are not implemented.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class IGD(ImageDetector):
         """Fits IGD on 2 or more images, `uint8 (N, S, S, 3)`. The encoder is copied and not changed.
 
         If the context has a folder, the training run is saved in its subfolder `partial`. A later call with the same
-        arguments resumes the run, with the result of an uninterrupted fit (exactly so on a CPU).
+        arguments resumes the run and gives the result of an uninterrupted fit (exactly on a CPU).
         """
         device, folder = torch.device(context.device), context.folder
         size = int(images.shape[1])
@@ -103,8 +103,8 @@ class IGD(ImageDetector):
     def read(self, x: Tensor) -> dict[str, Tensor]:
         """Computes the heat maps and the terms of the score by name for images x, `(B, 3, S, S)`.
 
-        The results are `maps`, `(B, S/2, S/2)`; `rec` and `gauss`, `(B,)`, and the map `residual`, `(B, S/2, S/2)`, of
-        the global model; and `patches`, `(B, P)`, the scores of P patches by the local model.
+        The results are `maps`, `(B, S/2, S/2)`; from the global model, `rec` and `gauss`, `(B,)`, and `residual`, `(B,
+        S/2, S/2)`; and from the local model, if it is used, `patches`, `(B, P)`, the score of each patch.
         """
         c = self.config
         rec, gauss, residual = self.whole.judge(x)
@@ -126,11 +126,11 @@ class IGD(ImageDetector):
         return scores.view(-1, count), self.grid.lay(residual.view(-1, count, *residual.shape[1:]), c.overlaps)
 
     def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
-        """Combines the terms of the global model with the highest patch score of the local model to scores, `(B,)`.
+        """Computes scores, `(B,)`, from the terms of the global model and the highest patch score of the local model.
 
-        With regions of interest `roi`, `(B, S, S)`, only patches that are at least half inside count, and the global
-        reconstruction error is multiplied by the ratio between the mean residual in the region and in the image. The
-        term of the global classifier does not depend on `roi`.
+        With regions of interest `roi`, `(B, S, S)`, only patches that are at least half inside count. The global
+        reconstruction error is then multiplied by the mean residual in the region, divided by the mean residual in the
+        image. The term of the global classifier does not depend on `roi`.
         """
         c, rec = self.config, values["rec"]
         if roi is not None:

@@ -1,4 +1,4 @@
-"""Training data of an IGD model: whole images or patches, whose selection depends only on seed and step."""
+"""Training data of an IGD model: whole images or patches, whose random selection depends only on seed and step."""
 
 from __future__ import annotations
 
@@ -38,12 +38,11 @@ class Items:
         return torch.randperm(len(self), generator=generator(seed, ORDER, epoch))
 
     def take(self, chosen: Tensor, picks: int, seed: int, step: int) -> tuple[Tensor, Tensor | None]:
-        """Returns B images or p random patches of each, `(B * p, 3, s, s)` in [0, 1], and features, `(B * p, F)`, if
-        cached.
+        """Returns images or patches in [0, 1], `(B * p, 3, s, s)`, and their cached features, `(B * p, F)`, or None.
 
         Args:
             chosen: Indices of the images, `(B,)`.
-            picks: Number p of patches per image, or 0 for all patches. The number has no effect on whole images.
+            picks: Number p of patches per image, or 0 for all patches. Not used for whole images, for which p is 1.
             seed: Seed of the choice of patches and of mirroring.
             step: Number of the training step.
         """
@@ -76,7 +75,7 @@ class Items:
 
     @torch.inference_mode()
     def blocks(self, encoder: Encoder, batch: int) -> Iterator[Tensor]:
-        """Yields the backbone features of all images or patches in order, in eval mode, `(batch * P, F)` at a time."""
+        """Yields the backbone features (in eval mode) of all images or patches in order, `(batch * P, F)` at a time."""
         if self.features is not None:
             for features in self.features.split(batch):
                 yield features.flatten(0, 1)
@@ -109,7 +108,7 @@ class Items:
 
 
 class Grid:
-    """Overlapping patches of `patch` pixels every `stride` pixels in a square of `size` pixels, up to the border.
+    """Overlapping patches of `patch` x `patch` pixels, one every `stride` pixels, up to the border of a square image.
 
     A size of 256, patches of 32 and a stride of 16 give 15 x 15 = 225 patches.
     """
@@ -132,7 +131,7 @@ class Grid:
         return images.flatten(2)[:, :, index].transpose(1, 2)
 
     def lay(self, patches: Tensor, overlaps: str = "mean") -> Tensor:
-        """Assembles patches, `(B, P, patch, patch)`, to images, `(B, S, S)`, with the `mean` or `sum` of overlaps."""
+        """Assembles patches, `(B, P, patch, patch)`, into images, `(B, S, S)`, with the `mean` or `sum` of overlaps."""
         index = self.index.to(patches.device).flatten()
         flat = patches.flatten(1)
         total = flat.new_zeros(flat.shape[0], self.size**2).index_add_(1, index, flat)

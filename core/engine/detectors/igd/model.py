@@ -19,7 +19,7 @@ from core.engine.tensors import constant
 
 
 class IGDModel(nn.Module):
-    """Global model (`size` is the side length of an image) or local model (`size` is the side length of a patch)."""
+    """IGD model, global (`size` is the side length of images) or local (`size` is the side length of patches)."""
 
     centre: Tensor
     sigma_sq: Tensor  # sigma_gamma^2, a variance
@@ -41,7 +41,7 @@ class IGDModel(nn.Module):
         self.to(memory_format=torch.channels_last)  # makes generator and critic 1.3 times as fast on two cores
 
     def train(self, mode: bool = True) -> IGDModel:
-        """Sets the mode. A frozen encoder stays in eval mode, so that its batch statistics are frozen as well."""
+        """Sets training or eval mode. A frozen encoder stays in eval mode, so its batch statistics do not change."""
         super().train(mode)
         if not self.tuned:
             self.encoder.eval()
@@ -55,7 +55,7 @@ class IGDModel(nn.Module):
 
     @torch.inference_mode()
     def estimate(self, items: Items, batch: int) -> None:
-        """Estimates the classifier's centre c and variance sigma^2 from all items, in place."""
+        """Estimates the classifier's centre c and variance sigma^2 from all training items, and stores them."""
         was_training = self.training
         self.eval()
         centre, sigma_sq = classifier(self.code(h) for h in items.blocks(self.encoder, batch))
@@ -75,28 +75,28 @@ class IGDModel(nn.Module):
 class IGDConfig(Config):
     """Options of IGD.
 
-    Defaults are the constants of IGD's paper and released settings. The preset `published` is closer to the released
+    Defaults are taken from IGD's paper and its released settings. The preset `published` is closer to the released
     code, and `quick` fits in a minute on a CPU.
 
-    encoder: frozen as released, with only a linear layer trained, or tuned as the PMSACL paper says, with the encoder
-        trained.
-    local_encoder: Encoder of the local model, a run or its folder, or None for the encoder of the global model.
-    local_from: Minimum image side in pixels at which the local model is used. The paper does not use it at 64.
+    encoder: `frozen` as in the released code, where only a linear layer is trained, or `tuned` as the PMSACL paper
+        says, where the encoder is fine-tuned.
+    local_encoder: Run, or folder of a run, with the local model's encoder. Defaults to the encoder of the global model.
+    local_from: Minimum image side in pixels for the local model. At 64, the paper uses only the global model.
     flip: Probability of mirroring an image left to right in training. Features of a frozen encoder are then not cached.
-    patches: Number of random patches per image and step of the local model, or 0 for all patches.
+    patches: Number of random patches of each image in a step of the local model, or 0 for all patches.
     local_batch: Number of images per step of the local model, or 0 for `batch`.
-    space: Values on which images are compared, imagenet (normalised, range 4.7579) or unit ([0, 1], range 1).
+    space: Pixel values that are compared: `imagenet` (normalised, range 4.7579) or `unit` ([0, 1], range 1).
     rho: Weight of L1 in the reconstruction error, between 0 and 1.
     xi: Weight of the reconstruction error in the global model's score. The classifier has the weight 1 - xi.
     xi_local: Weight of the reconstruction error in the local model's score.
     local_share: Weight of the local model in score and map, 1 - nu in Eq. 11.
-    overlaps: Whether a pixel of the local map is the mean or the sum of the patches that cover the pixel.
+    overlaps: Whether a pixel of the local map is the `mean` or the `sum` of the patches that cover the pixel.
     rescale: Whether features are scaled to mean 0 and standard deviation 1 before the latent layer.
-    w_gauss: Weight of the classifier in the generator's loss.
-    w_reg: Weight of the critic in the generator's loss.
+    w_gauss: Weight of the classifier's h_psi in the loss of encoder and generator.
+    w_reg: Weight of the critic's verdict in the loss of encoder and generator.
     gamma: Weight of the real image in the second term of the critic's loss.
-    reestimate: Number of epochs between estimates of the classifier.
-    sigma: Standard deviation of the heat map's blur, in pixels at 256 x 256.
+    reestimate: Number of epochs between two estimates of the classifier's centre and variance.
+    sigma: Standard deviation of the heat map's Gaussian blur, in pixels of a 256 x 256 image.
     width: Number of channels of the generator at full resolution.
     critic_width: Number of channels of the critic at full resolution.
     max_steps: Maximum number of steps of each model, or 0 for no limit.
@@ -208,26 +208,26 @@ def mixed(z: Tensor, share: Tensor) -> Tensor:
 
 
 def generator_loss(verdict: Tensor) -> Tensor:
-    """Computes the generator's interpolation loss: the critic's verdict on images of mixed codes should be 0."""
+    """Computes the generator's interpolation loss, the mean square of the critic's verdicts on mixed codes' images."""
     return verdict.square().mean()
 
 
 def critic_loss(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
-    """Computes the critic's loss. `verdict` on the images of mixed codes should be `share`, and `on_blend` should be 0.
+    """Computes the critic's loss, the mean of (verdict - share)^2 plus the mean of on_blend^2. Arguments are `(B,)`.
 
-    `on_blend` is the verdict on fake + gamma (real - fake), a term that stabilises the training. All arguments are
-    `(B,)`.
+    `verdict` is the critic's estimate of the mixing share `share` of images of mixed codes. `on_blend` is its verdict
+    on fake + gamma (real - fake), a term that stabilises the training.
     """
     return (verdict - share).square().mean() + on_blend.square().mean()
 
 
 def pushed(c: Tensor, least: float = 0.1) -> Tensor:
-    """Moves each coordinate of c, `(D,)`, that is closer to 0 than `least` to +-`least`, and 0 to +`least`."""
+    """Sets coordinates of c, `(D,)`, with absolute values below `least` to -`least` if negative, else to `least`."""
     return torch.where(c.abs() < least, torch.where(c < 0, -least, least), c)
 
 
 def feature_scale(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
-    """Computes the mean, `(F,)`, of features in blocks, `(n, F)`, and the scalar 1 / sqrt(mean variance)."""
+    """Computes the mean, `(F,)`, of features in blocks, `(n, F)`, and the scalar 1 / sqrt(mean of variances)."""
     count, mean, scatter = 0, torch.zeros(()), torch.zeros(())
     for h in blocks:  # merged after Chan, Golub and LeVeque (1983)
         block = h.double()
@@ -262,7 +262,7 @@ class Code(nn.Module):
     """Linear layer from backbone features, `(B, F)`, to codes, `(B, latent)`.
 
     The features are first scaled to mean 0 and mean variance 1 over the normal images. The linear layer could learn
-    this, but the codes of an encoder with small features would then not start at the unit scale of the centre.
+    this scaling, but then the codes of an encoder with small features would not start at the unit scale of the centre.
     """
 
     shift: Tensor
@@ -316,7 +316,7 @@ class Generator(nn.Module):
 
 
 class Critic(nn.Module):
-    """Critic that estimates the `share` in a mixture, `(B,)`, from images, `(B, 3, S, S)` (Berthelot et al. 2018)."""
+    """Critic that estimates the mixing share, `(B,)`, of images, `(B, 3, S, S)` (Berthelot et al. 2018)."""
 
     def __init__(self, size: int, width: int = 32) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ def batch_of(config: IGDConfig, local: bool) -> int:
 
 
 def steps_of(config: IGDConfig, images: int, local: bool = False) -> tuple[int, int]:
-    """Returns the number of steps per epoch and in the entire training run of the local or the global model.
+    """Returns the numbers of steps per epoch and in the entire training run of the local or the global model.
 
     A last batch with a single image is skipped, because a single image cannot be mixed.
     """

@@ -1,10 +1,10 @@
 """A detector that learns from readers' annotations ("marks"), combined with a detector fitted only on normal images.
 
-The learnt map has a logit at each position. The base detector's map is added with a weight, after standardisation on
-held-out normals and clipping, so that lesions of kinds that nobody annotated are still found. Cross-validation chooses
-this weight, the weight of the base's score with the highest AUROC, and the threshold of outlines. Of the map weights
-that are not clearly worse on held-out marks the largest is used, which is the safest with few marks. With few marks the
-threshold is moved towards the median of the normal images' maxima.
+The learnt map has a logit at each position. The base detector's map is standardised on held-out normals, clipped and
+added with a weight, so that kinds of lesions that nobody annotated are still found. Cross-validation chooses this
+weight, the weight of the base's score and the threshold of outlines. The map's weight is the largest that is not
+clearly worse on held-out marks, which is the safest choice with few marks. The score's weight is the one with the
+highest AUROC. With few marks, the threshold is moved towards the median of the normal maps' maxima.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ NOT_PASTED = "Annotated lesions were not pasted, because outlines of held-out ma
 class Rule(Config):
     """Rule by which the learnt map and the base's map are combined and outlined, with its gain in cross-validation.
 
-    For each case, weight, thresholds and encoder are chosen on the other folds only.
+    To measure the gain on a case, weight, thresholds and encoder are chosen only on the folds without this case.
     """
 
     weight: float = 2.0  # weight of the base's map
@@ -80,7 +80,7 @@ class Rule(Config):
     words: str = ""  # sentence about the gain, for users
 
     def with_gain(self, cases: tuple[tuple[int, float, float], ...], patients: np.ndarray | None) -> Self:
-        """Returns a copy with `words` and the gain on `cases`. `patients` is the patient of each mark, if known."""
+        """Returns a copy with the gain on `cases` and its description, `words`. `patients` has each mark's patient."""
         if not cases:
             return self.replace(words=f"Learnt from {plural(self.images, 'mark')}.")
         numbers, before, dice = (np.array(column) for column in zip(*cases, strict=True))
@@ -93,7 +93,7 @@ class Rule(Config):
 
 @dataclass(frozen=True)
 class Scales(Config):
-    """Scales that are estimated on held-out normals.
+    """Scales, estimated on held-out normal images, by which maps and scores are standardised.
 
     The suffix `_roi` stands for scores in the region of interest instead of the whole image.
     """
@@ -125,10 +125,10 @@ class HeldOut:
 class Learnt(Detector):
     """Detector that combines what it learnt from readers' annotations with the map and the score of a base detector.
 
-    Predictions have the extras `learnt`, `(N, h, w)`, the map of the decoders; `base.maps` and the base's extras as
-    `base.NAME`; `unsure`, `(N,)`, the uncertainty of the combined map; `novelty`, `(N,)`, the distance of each image's
-    most suspicious positions from the nearest annotated lesion; and, if kinds of lesions were annotated, `kinds`, `(N,
-    K)`, the probability of each kind at these positions.
+    Predictions have the extras `learnt`, `(N, h, w)`, the map of the decoders; `base.maps`, the base's map;
+    `base.NAME`, the base's extras; `unsure`, `(N,)`, the uncertainty of the combined map; and `novelty`, `(N,)`, the
+    distance of an image's most suspicious positions from the nearest annotated lesion in feature space. If kinds of
+    lesions were annotated, `kinds`, `(N, K)`, is the probability of each kind at these positions.
     """
 
     name = "learnt"
@@ -169,10 +169,10 @@ class Learnt(Detector):
     def fit(
         cls, encoder: Encoder, images: np.ndarray, config: LearntConfig, context: FitContext = FitContext()
     ) -> Self:
-        """Fits or loads the base, and learns from `context.marks`. The normal images are `uint8 (N, S, S, 3)`.
+        """Fits or loads the base, then learns from `context.marks`. The normal images are `uint8 (N, S, S, 3)`.
 
-        With `context.first`, the decoders of that detector are fine-tuned instead of trained from random weights. That
-        detector itself is returned if the Dice on held-out annotated images is unknown or falls. Raises Stopped if
+        With `context.first`, its decoders are fine-tuned and no new ones are trained. If the Dice on held-out annotated
+        images is then unknown or clearly lower, `context.first` itself is returned. Raises Stopped if
         `context.should_stop` returns True, and ValueError if a loaded base was fitted on images of another size.
         """
         kind, side = DETECTORS.get(config.base), config.base_side or images.shape[1]
@@ -448,7 +448,7 @@ class Learnt(Detector):
         return Prediction(joined.astype(np.float32), extras)
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns scores, `(N,)`: pooled odds of the map plus the weighted score of the base, both standardised."""
+        """Computes scores, `(N,)`: pooled odds of the map plus the weighted score of the base, both standardised."""
         if not self.decoders:
             return self.base.image_score(prediction, roi)
         base_extras = {k.removeprefix("base."): v for k, v in prediction.extras.items() if k.startswith("base.")}
@@ -460,7 +460,7 @@ class Learnt(Detector):
         return np.asarray(pooled + self.rule.score_weight * np.clip(below, *SCORE), np.float32)
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
-        """Returns the prediction with new maps. The learnt map changes by the same amount, and the base's map stays."""
+        """Returns a copy with new maps. The learnt map changes by the same amount; the base's map stays the same."""
         if not self.decoders:
             return self.base.changed(prediction, maps)
         side = maps.shape[1]
@@ -509,7 +509,7 @@ class Progress:
 
 
 def unseen_normals(base: Detector, count: int, seed: int, patients: np.ndarray | None) -> np.ndarray:
-    """Returns indices of normal images that the base was not fitted on, or of a random sample if they are unknown."""
+    """Returns the indices of normal images that the base was not fitted on, or of a random sample if unknown."""
     fitted_rows = getattr(base, "kept", None)
     if isinstance(fitted_rows, np.ndarray) and len(fitted_rows) < count and fitted_rows.max() < count:
         return np.setdiff1d(np.arange(count), fitted_rows)
@@ -520,9 +520,9 @@ Cases = tuple[tuple[int, float, float], ...]  # type of `Rule.cases`
 
 
 def better(tries: list[Cases]) -> int:
-    """Returns the index of the preferred try. A later try is preferred unless its mean Dice is lower by LOST or more.
+    """Returns the index of the preferred variant in `tries`: a later one unless its mean Dice is lower by LOST or more.
 
-    Later tries are preferred because fine-tuning gained more on other images than on held-out annotated images.
+    Later variants are preferred because fine-tuning gained more on other images than on held-out annotated images.
     """
     best = 0
     for i, cases in enumerate(tries):
@@ -532,7 +532,7 @@ def better(tries: list[Cases]) -> int:
 
 
 def by_others(tries: list[Cases], folds: list[int]) -> Cases:
-    """Returns each case's result in the try that `better` prefers on the other folds; `folds` is each case's fold."""
+    """Returns each case's result in the variant that `better` prefers on other folds. `folds` is each case's fold."""
     cases_by_others = []
     for i, fold in enumerate(folds):
         other_folds = [tuple(c for c, f in zip(cases, folds, strict=True) if f != fold) for cases in tries]
@@ -541,10 +541,10 @@ def by_others(tries: list[Cases], folds: list[int]) -> Cases:
 
 
 def level_without(peaks: np.ndarray) -> float:
-    """Computes the threshold of outlines from normal images alone: `peaks`, `(n,)`, are the maxima of their maps.
+    """Computes the threshold of outlines from normal images alone: the median of the maxima of their maps, at most 0.
 
-    After training on few annotated images, logits are hardly ever positive on other images, so a threshold of 0 would
-    outline nothing.
+    `peaks`, `(n,)`, are these maxima. After training on few annotated images, logits are hardly ever positive on other
+    images, so a threshold of 0 would outline nothing.
     """
     return min(float(np.quantile(peaks, HALF)), 0.0)
 
@@ -554,13 +554,13 @@ def chosen_weight(
 ) -> tuple[float, float, np.ndarray]:
     """Chooses the weight of the base's map and the threshold of outlines on held-out annotated images.
 
-    For each weight, the mean of the thresholds with nearly the best Dice is averaged with the threshold in
-    `normal_levels`, which counts as DOUBT images. The largest weight whose mean Dice is within LOST of the best is
-    chosen.
+    For each weight, the thresholds with nearly the best Dice are averaged. This mean is then averaged with the
+    threshold in `normal_levels`, which counts as much as DOUBT images. The largest weight with a mean Dice within LOST
+    of the best is chosen.
 
     Args:
-        curves: Dice of the m images at each threshold in LEVELS, `(levels, m)`, by weight.
-        normal_levels: Threshold from normal images alone, by weight.
+        curves: Dice of m images at each threshold in LEVELS, `(levels, m)`, for each weight.
+        normal_levels: Threshold from normal images alone, for each weight.
 
     Returns:
         The weight, the threshold, and the Dice at this threshold, `(m,)`.
@@ -582,9 +582,9 @@ def chosen_spot(
 ) -> tuple[float, np.ndarray]:
     """Chooses the peak that each outlined region must exceed, from combined maps of annotated images, `(m, S, S)`.
 
-    The chosen peak lies half-way from the threshold `level` to the highest candidate that costs at most FAINT of the
-    mean Dice, because few images do not show at which peak the first lesion is lost. Candidates end at `most`, which
-    suffices for normal images. Returns the peak and the Dice at this peak, `(m,)`.
+    Candidates rise from the threshold `level` until they reach `most`, which suffices for normal images. The chosen
+    peak lies half-way from `level` to the highest candidate that costs at most FAINT of the mean Dice, because few
+    images do not show at which peak the first lesion is lost. Returns the peak and the Dice at this peak, `(m,)`.
     """
     dice = []
     for spot in level + SPOTS:
@@ -597,7 +597,7 @@ def chosen_spot(
 
 
 def spotted(maps: np.ndarray, level: float, spot: float, truth: np.ndarray, valid: np.ndarray) -> np.ndarray:
-    """Computes the Dice, `(m,)`, if the regions of `maps` above `level` whose peak exceeds `spot` are outlined."""
+    """Computes the Dice, `(m,)`, of outlines around the regions of `maps` above `level` whose peak exceeds `spot`."""
     inside = (maps > level) & valid
     outlined = np.stack(
         [regions_containing(region, region & (heat > spot)) for region, heat in zip(inside, maps, strict=True)]
@@ -612,9 +612,9 @@ def _blocks(images: np.ndarray, roi: np.ndarray | None, check: Check) -> Iterato
 
 
 def chosen_score_weight(pooled: list[np.ndarray], base: list[np.ndarray]) -> float:
-    """Returns the entry of SCORE_WEIGHTS with the highest AUROC (rounded to 0.001), the largest of equal entries.
+    """Returns the entry of SCORE_WEIGHTS with the highest AUROC (rounded to 0.001), or the largest of tied entries.
 
-    `pooled` and `base` are standardised scores, each of n held-out normals, then of m held-out annotated images.
+    `pooled` and `base` are standardised scores, each first of n held-out normals, then of m held-out annotated images.
     """
     labels = np.repeat([0, 1], [len(x) for x in pooled])
     learnt, base_scores = (np.concatenate(x) for x in (pooled, base))

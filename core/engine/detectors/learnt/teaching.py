@@ -1,7 +1,7 @@
 """A small decoder on the maps of a frozen encoder, and its training on views of annotated and normal images.
 
-Views show annotated images, normal images with pasted lesions, and normal images. The encoder reads each augmented view
-once for the decoders of all folds. Each decoder learns from views of marks that are not held out in its fold.
+Views show annotated images, normal images with pasted lesions, and normal images. The encoder processes each view only
+once, for the decoders of all folds. Each decoder is trained without the annotated images that are held out in its fold.
 Cross-validation therefore takes little more time than a single training run.
 """
 
@@ -42,10 +42,10 @@ Check = Callable[[float], None]  # called with the fraction of the work that is 
 class Decoder(nn.Module):
     """Decoder that fuses maps of strides 4 to 32 from coarse to fine and predicts logits, `(B, 1 + kinds, S/4, S/4)`.
 
-    The first logit is for a lesion, the others are for its kind. The finest level, which has most of the cells, has
-    half the width. Each map is scaled by one factor to the standard deviation in SCALES. With a standard deviation of 1
-    for each channel, or for the entire map, the Dice after few marks was 0.04 to 0.05 lower. In training, channels are
-    dropped and shifted at random.
+    The first logit is for a lesion of any kind, the others are for each kind. The finest level, which has most of the
+    cells, has half the width. Each map is scaled by one factor to the standard deviation in SCALES. With a standard
+    deviation of 1 for each channel, or for the entire map, the Dice after training on few marks was 0.04 to 0.05 lower.
+    In training, channels are dropped and shifted at random.
     """
 
     def __init__(self, widths: dict[int, int], width: int, kinds: int = 0) -> None:
@@ -64,7 +64,7 @@ class Decoder(nn.Module):
         self.encoder: Encoder | None = None  # encoder that was fine-tuned together with this decoder
 
     def standardise(self, maps: dict[int, Tensor]) -> None:
-        """Sets each channel's mean and standard deviation to those in maps, `(N, C, h, w)`, by stride."""
+        """Computes and stores the mean and standard deviation of each channel of maps, `(N, C, h, w)`, by stride."""
         for s in STRIDES:
             x = maps[s].float()
             getattr(self, f"mean{s}").copy_(x.mean((0, 2, 3))[:, None, None])
@@ -112,13 +112,13 @@ class Views:
 
 
 class ViewSampler:
-    """Source of training views, enough in each step for every decoder to get MARKED, PASTED and NORMAL views."""
+    """Source of training views. Each step has at least MARKED, PASTED and NORMAL views of each kind per decoder."""
 
     def __init__(
         self, reader: Encoder, normals: np.ndarray, roi: np.ndarray | None, marks: Marks, config: LearntConfig,
         folds: list[np.ndarray],
     ) -> None:  # fmt: skip
-        """Prepares the order of the views.
+        """Prepares the order in which images are drawn for the views.
 
         Args:
             reader: Encoder that reads the views.
@@ -126,7 +126,7 @@ class ViewSampler:
             roi: Regions of interest of the normal images, `uint8 (N, S, S)`, or None.
             marks: Annotated images of the same side length.
             config: Options of the fit.
-            folds: Indices of the annotated images of each fold, or of a single fold if none are held out.
+            folds: Indices of the annotated images in each fold. With a single fold, no image is held out.
         """
         self.reader, self.normals, self.roi, self.marks, self.config = reader, normals, roi, marks, config
         self.draw = np.random.default_rng([config.seed, 7])
@@ -150,7 +150,7 @@ class ViewSampler:
         return self.views[step % NEW_STEPS]
 
     def after(self, steps: int) -> Self:
-        """Creates and orders the views as a training run of `steps` steps does, and returns itself."""
+        """Creates and shuffles the views as a training run of `steps` steps would, and returns the sampler."""
         for step in range(steps):
             self.at(step)
         return self
@@ -235,7 +235,7 @@ def _coloured(image: np.ndarray, draw: np.random.Generator) -> np.ndarray:
 
 
 def train_decoders(lessons: ViewSampler, folds: int, check: Check) -> list[Decoder]:
-    """Trains one decoder for each fold, without the annotated images of that fold, and a last decoder on all images."""
+    """Trains one decoder per fold, without this fold's annotated images, and a last decoder on all annotated images."""
     config, reader = lessons.config, lessons.reader
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -304,7 +304,7 @@ def _loss(decoder: Decoder, views: Views) -> Tensor:
 
 
 def lesion_loss(y: Tensor, target: Tensor, valid: Tensor) -> Tensor:
-    """Computes the sum of cross-entropy and mean Dice loss where `valid`.
+    """Computes the binary cross-entropy plus the mean Dice loss at the `valid` positions.
 
     Args:
         y: Logits, `(B, h, w)`.

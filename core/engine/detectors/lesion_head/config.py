@@ -17,25 +17,25 @@ MODES = ("frozen", "finetune", "joint")
 class LesionHeadConfig(Config):
     """Options of the lesion head.
 
-    families: Kinds of lesions pasted in training, each "augmentation:preset" of a strong augmentation that returns
-        masks. A family that is listed twice is used twice as often.
+    families: Families (kinds) of lesions pasted in training, each as "augmentation:preset" of a strong augmentation
+        that returns masks. A family listed twice is used twice as often.
     held_out: Families that are used only for validation.
     k: Maximum number of lesions per image.
-    mode: `frozen` to keep the encoder, `finetune` to fine-tune the encoder, or `joint` to train it with the PMSACL
-        losses too.
-    w_lesion: Weight of the loss of the lesion masks, which is added to the four terms of Eq. 1.
-    w_dice: Weight of Dice within the loss of the lesion masks.
+    mode: `frozen` to leave the encoder unchanged, `finetune` to fine-tune it, or `joint` to fine-tune it with the
+        PMSACL losses as well.
+    w_lesion: Weight of the lesion mask loss, which is added to the terms of Eq. 1.
+    w_dice: Weight of the Dice loss within the lesion mask loss.
     w_class: Weight of l_aug.
     w_ctr: Weight of l_ctr in the mode `joint`.
     w_con: Weight of l_PMSACL in the mode `joint`, with tau and alpha as in pre-training.
     steps: Number of optimiser steps.
-    ramp: Fraction of the steps over which the target grows from clearly visible lesions to all visible lesions.
+    ramp: Fraction of the steps over which the masks grow from clearly visible lesions to all visible lesions.
     blur: Maximum weight of a 5 x 5 blur of the whole image, which hides the traces of pasting. A strong blur also hides
         lesions of a few cells.
     grain: Maximum standard deviation of noise in the whole image, which hides the traces of pasting.
-    ema: Decay of the averaged weights, which are used after training.
+    ema: Decay of the moving average of the weights, which is used after training.
     distances: Whether the decoder also receives the distance of each position from normal images (`Distances`).
-    validation: Fraction of the normal images that is held out for the choice of the score.
+    validation: Fraction of the normal images that is held out to choose the score.
     """
 
     preset: str = "quick"

@@ -24,7 +24,7 @@ def _smooth(width: int) -> nn.Sequential:
 
 
 class LesionDecoder(nn.Module):
-    """Decoder that fuses maps of strides 2 to 16 from coarse to fine to lesion logits, and classifies pooled features.
+    """Decoder that fuses maps of strides 16 to 2 into a map of lesion logits, and classifies the pooled features.
 
     The finest level has half the width, because it has most of the cells and takes most of the time.
     """
@@ -92,9 +92,9 @@ _SCALE_IMAGES = 64  # number of images from which the map's scale is estimated
 
 
 class Distances(nn.Module):
-    """Map of distances from normal images, in the features of the encoder before the training of the head.
+    """Map of distances from normal images, in the feature space of the encoder before the head is trained.
 
-    If the head trains its encoder, this module holds a frozen copy of the original. Otherwise it uses the head's maps.
+    If the head trains its encoder, this module uses a frozen copy of the original. Otherwise it uses the head's maps.
     """
 
     mean: Tensor
@@ -117,7 +117,7 @@ class Distances(nn.Module):
 
     @torch.no_grad()
     def learn(self, encoder: Encoder, images: np.ndarray, context: FitContext) -> None:
-        """Fits distribution and scale to normal images, `uint8 (N, S, S, 3)`, inside the regions of interest."""
+        """Fits the features' distribution (in regions of interest) and scale to normal images, `uint8 (N, S, S, 3)`."""
         detector = fit_together(encoder, images, [(Mahalanobis, _CONFIG)], context)[0]
         self.to(context.device).train(False)
         self.mean.copy_(detector.normals["cells"].mean)
@@ -132,11 +132,11 @@ class Distances(nn.Module):
     def forward(self, x: Tensor, maps: dict[int, Tensor]) -> Tensor:
         """Computes the distance of each position from normal images, `float32 (B, 1, S/16, S/16)`.
 
-        The distances have mean 0 and standard deviation 1 on normal images.
+        The distances are standardised to mean 0 and standard deviation 1 on normal images.
 
         Args:
             x: Images in [0, 1], `(B, 3, S, S)`.
-            maps: Maps of x by the head's encoder, by stride.
+            maps: Maps that the head's encoder computes from x, by stride.
         """
         with torch.autocast(x.device.type, enabled=False):
             inputs = maps if self.encoder is None else self.encoder.maps(x.float(), INPUTS)

@@ -1,10 +1,10 @@
-"""The lesion head, a detector made for PMSACL and trained to find lesions that MedMix pastes into normal images.
+"""The lesion head, a detector made for PMSACL and trained to find synthetic lesions pasted into normal images.
 
 The paper plans "a new anomaly detector that suits better the characteristics of our PMSACL pre-training" (Sec.
 Conclusion). This is one such detector. In one forward pass, a top-down decoder predicts how likely each cell is part of
 a lesion, a class head predicts the strong augmentation A_n of the image, and the image's features yield distances from
-the frozen centres. The score is one of several summaries of an image, or a combination of summaries. The score is
-chosen on held-out normal images with lesions of held-out families; no test image is used.
+the frozen centres. The score is one of several summaries of these outputs, or their combination. It is chosen on
+held-out normal images with lesions of held-out families; no test image is used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CENTRE_IMAGES = 64  # number of images from which missing class centres are est
 
 @DETECTORS.register("lesion-head", title="Lesion head", section="Sec. Conclusion: a detector suited to PMSACL")
 class LesionHead(ImageDetector):
-    """Lesion head, whose maps are lesion logits at half the image's size. A logit of 0 is a probability of one half."""
+    """Lesion head. Its maps are lesion logits at half the image's size, and a logit of 0 is a probability of 0.5."""
 
     name = "lesion-head"
     Config = LesionHeadConfig
@@ -130,7 +130,7 @@ class LesionHead(ImageDetector):
         """Computes the heat maps and further outputs by name for images x in [0, 1], `(B, 3, S, S)`.
 
         The outputs are `maps`, `(B, S/2, S/2)`; `classes`, `(B, k + 1)`, the probabilities of A_0 to A_k; `distances`,
-        `(B, k + 1)`, from the class centres; and `margin`, `(B,)`, the distance from c_0 minus the distance from the
+        `(B, k + 1)`, from each class centre; and `margin`, `(B,)`, the distance from c_0 minus the distance from the
         nearest other centre.
         """
         with autocast(self.device, self.config.autocast):
@@ -163,9 +163,9 @@ def _network(encoder: Encoder, config: LesionHeadConfig) -> LesionNet:
 
 
 def fitted_on(encoder: Encoder, images: np.ndarray, roi: np.ndarray | None) -> str:
-    """Returns the fingerprint of encoder, images and regions of interest, on which the result of a fit depends.
+    """Returns a fingerprint of the encoder, images and regions of interest, on which the result of a fit depends.
 
-    Centres are included only if pre-training saved them. Otherwise they follow from encoder and images.
+    Class centres are included only if pre-training saved them. Otherwise they are computed from encoder and images.
     """
     centres = getattr(encoder, "centres", None)
     return fingerprint(images, roi, encoder.state_dict(), None if centres is None else {"centres": centres})
@@ -181,7 +181,7 @@ _FEW = 5  # minimum number of images of each label
 def summaries(
     names: tuple[str, ...], values: dict[str, Tensor], roi: Tensor | None, threshold: float
 ) -> dict[str, Tensor]:
-    """Computes summaries of B images by name, each `(B,)`. Larger values are more abnormal.
+    """Computes summaries (candidate scores) of B images by name, each `(B,)`. Larger values are more abnormal.
 
     Args:
         names: Summaries to compute, names in SUMMARIES.
@@ -208,7 +208,7 @@ def _summary(name: str, inside: Tensor, values: dict[str, Tensor], threshold: fl
 
 
 def largest_component(above: Tensor) -> Tensor:
-    """Counts the cells of the largest 8-connected component of masks, `bool (B, h, w)`, as `float (B,)`."""
+    """Counts the cells of the largest 8-connected component of each mask, `bool (B, h, w)`. Returns `float (B,)`."""
     if torch.compiler.is_exporting():
         return unrolled_component(above)
     figures = (cv2.connectedComponentsWithStats(a, connectivity=8)[2] for a in above.byte().numpy())
@@ -218,9 +218,9 @@ def largest_component(above: Tensor) -> Tensor:
 def unrolled_component(above: Tensor) -> Tensor:
     """Computes `largest_component` with operations that ONNX supports.
 
-    Each cell is labelled with the number of a root cell, at first its own number. A round raises a root's label to the
+    Each cell is labelled with the number of a root cell, initially its own. Each round raises a root's label to the
     highest label next to its cells, then follows the roots twice (Zhang, Azad, Hu 2020). After about log2(n) rounds,
-    all n cells of a component have the same label. The rounds are unrolled, because not every runtime supports loops.
+    all n cells of a component have the same label. Rounds are unrolled, because not every runtime supports loops.
     """
     height, width = above.shape[1], above.shape[2]
     cells = height * width
@@ -239,12 +239,12 @@ def unrolled_component(above: Tensor) -> Tensor:
 
 
 def choose_rule(values: dict[str, np.ndarray], labels: np.ndarray, threshold: float, seed: int = 0) -> ScoreRule:
-    """Chooses the rule by which images are scored, usually the summary of the map with the best AUROC.
+    """Chooses the rule by which images are scored, usually the summary of the map with the highest AUROC.
 
     A summary of the class head or of the centres, or a logistic combination of all summaries, is chosen only if its
-    AUROC is higher by more than `_CLEARLY`, for two reasons: readers can check a score by the map it is computed from,
-    and with some dozens of images the error of the AUROC is about 0.03. The combination is evaluated by
-    cross-validation. With fewer than `_FEW` images of either label, the default rule is used.
+    AUROC is higher by more than `_CLEARLY`, for two reasons: readers can check a score on the map from which it is
+    computed, and with a few dozen images the error of the AUROC is about 0.03. The combination is evaluated by
+    cross-validation. If one of the labels has fewer than `_FEW` images, the default rule is used.
 
     Args:
         values: Summaries of validation images by name, each `(N,)`.

@@ -1,4 +1,4 @@
-"""Training and validation data of the lesion head: normal images with synthetic lesions, and masks of the lesions."""
+"""Normal images with synthetic lesions and their masks, for the training and validation of the lesion head."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BODY = 0.3  # opacity above which a pixel is part of the mask, without the soft
 
 @dataclass
 class Pair:
-    """Images with synthetic lesions."""
+    """Images with synthetic lesions, masks of the lesions, and numbers of lesions."""
 
     images: Tensor  # float32 (B, 3, S, S), in [0, 1]
     masks: Tensor  # bool (B, S, S)
@@ -46,14 +46,14 @@ class Pairs:
         counts: Tensor | None = None,
         ease: float = 0.0,
     ) -> Pair:
-        """Pastes lesions of one family into each image. The families share a batch evenly.
+        """Pastes lesions of one family into each image. The batch is divided evenly among the families.
 
         Args:
             x: Normal images in [0, 1], `(B, 3, S, S)`.
             roi: Regions of interest, `(B, S, S)`, preferably on the CPU, or None.
             generator: Generator of the random numbers.
             counts: Number of lesions in each image, `(B,)`, or None to draw numbers uniformly from 0 to k.
-            ease: With 1, masks contain only lesions that clearly change the image; with 0, masks contain all visible
+            ease: With 1, masks contain only lesions that clearly change the image. With 0, they contain all visible
                 lesions.
         """
         batch = len(x)
@@ -91,7 +91,7 @@ def visible(before: Tensor, after: Tensor, threshold: float) -> Tensor:
 def jitter_view(
     x: Tensor, masks: Tensor, generator: torch.Generator, *, blur: float = 1.0, grain: float = 0.04
 ) -> tuple[Tensor, Tensor]:
-    """Creates a view of images by mild changes of geometry, brightness, contrast and colour.
+    """Creates one random view of each image by mild changes of geometry, brightness, contrast and colour.
 
     The changes are milder than SimCLR's, so that lesions rarely leave the frame. Grey images (three equal channels)
     stay grey, because colour could otherwise reveal lesions.
@@ -150,7 +150,7 @@ AT_MOST = 512  # maximum number of normal images, which fit in memory and have a
 class SyntheticValidation:
     """Synthetic validation data: held-out normal images, and the same images with lesions of held-out families.
 
-    Scores are chosen on these images instead of test images.
+    The rule for scores is chosen on these images, not on test images.
     """
 
     images: np.ndarray  # uint8 (M, S, S, 3); the first `normals` images are without lesions
@@ -201,9 +201,9 @@ def judge(
 
     Args:
         detector: Fitted detector. If it was trained on synthetic lesions, `judges` must not contain their families.
-        images: Held-out normal images, `uint8 (N, S, S, 3)`, which are used without and with lesions.
+        images: Held-out normal images, `uint8 (N, S, S, 3)`, each used once without and once with lesions.
         roi: Regions of interest, `uint8 (N, S, S)`, 1 inside, or None.
-        judges: Families of the lesions to paste. The result has no entry for a family without any visible lesion.
+        judges: Families of the lesions to paste. Families without any visible lesion are omitted.
         lesions: Number of lesions per image.
         seed: Seed of the lesions.
     """

@@ -26,7 +26,7 @@ def lesion_loss(logits: Tensor, masks: Tensor, config: LesionHeadConfig) -> Tens
 
     Args:
         logits: Lesion logits, `float32 (B, h, w)`.
-        masks: Lesion masks, `bool (B, S, S)`. The target of a cell is the fraction of the cell inside the mask.
+        masks: Lesion masks, `bool (B, S, S)`. The target of a cell is the fraction of its area inside the mask.
         config: Options of the lesion head.
     """
     target = F.interpolate(masks[:, None].float(), logits.shape[-2:], mode="area")[:, 0]
@@ -71,7 +71,7 @@ class LesionTraining(Training):
         self.pairs = Pairs(config.families, config.k)
 
     def losses(self, x: Tensor, roi: Tensor | None, draws: torch.Generator) -> dict[str, Tensor]:
-        """Computes the weighted loss terms by name for normal images x, `(B, 3, S, S)`. `roi` must be on the CPU."""
+        """Pastes lesions into normal images x, `(B, 3, S, S)`, and returns weighted losses. `roi` must be on a CPU."""
         c = self.config
         ease = max(0.0, 1 - self.step / max(1.0, c.ramp * c.steps)) if c.ramp else 0.0
         pair = self.pairs(x, roi, draws, ease=ease)
@@ -98,7 +98,7 @@ class LesionTraining(Training):
         return terms
 
     def advance(self) -> dict[str, Any]:
-        """Takes one optimiser step on a random batch, and returns learning rate, loss and loss terms by name."""
+        """Takes one optimiser step on a random batch. Returns the learning rate, the loss and its terms by name."""
         c, draws = self.config, generator(self.config.seed, STEP, self.step)
         rate = c.lr * warm_cosine(self.step, self.steps, c.warmup)
         rows = torch.randint(0, len(self.images), (min(c.batch, len(self.images)),), generator=draws).numpy()

@@ -1,4 +1,4 @@
-"""Memory of a limited number of normal patches, collected by image, reduced to a coreset, and searched exactly."""
+"""Memory of normal patches: patches are sampled from each image, reduced to a coreset, and searched exactly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHUNK = 512  # number of queries compared at a time: 512 x 8000 distances take 1
 
 
 class Memory(nn.Module):
-    """Memory of M patches of normal images."""
+    """Features of M patches of normal images, in which the nearest neighbours of other patches are searched."""
 
     features: Tensor  # float32 (M, D)
     rows: Tensor  # (M,), index of the image of the fit that contains the patch
@@ -39,7 +39,7 @@ class Memory(nn.Module):
 
     @classmethod
     def of(cls, features: Tensor, rows: Tensor, cells: Tensor, neighbours: int) -> Memory:
-        """Creates a memory and finds the given number of `neighbours` of each patch."""
+        """Creates a memory and finds the `neighbours` patches nearest to each patch, the patch itself included."""
         memory = cls(features, rows, cells, torch.zeros(len(features), 0, dtype=torch.long, device=features.device))
         count = min(neighbours, len(features))
         if count:
@@ -47,21 +47,21 @@ class Memory(nn.Module):
         return memory
 
     def search(self, queries: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
-        """Returns distances and indices, each `(Q, count)`, of the patches nearest to queries, `(Q, D)`, nearest first.
+        """Returns the distances and indices, each `(Q, count)`, of the patches nearest to each query, nearest first.
 
-        All pairs are compared by matrix products. The distances are then computed from differences, so that equal
-        patches have a distance of exactly 0.
+        Queries have the shape `(Q, D)`. All pairs are compared by matrix products. The distances are then computed from
+        differences, so that equal patches have a distance of exactly 0.
         """
         index = torch.cat([closeness.topk(count, 1).indices for closeness in self._closeness(queries - self.centre)])
         distances, order = self.distances(queries, index).sort(1)
         return distances, index.gather(1, order)
 
     def weighted(self, queries: Tensor, power: int = 1) -> tuple[Tensor, Tensor]:
-        """Returns the distances of queries from their nearest patches, and the weights of these distances in PatchCore.
+        """Returns the distance of each query from its nearest patch, and this distance's weight in PatchCore, `(Q,)`.
 
-        A weight is 1 - exp(d*) / sum of exp(d) (Roth et al. 2022, Eq. 7), where d* is the distance to the nearest patch
-        and d the distance to each neighbour of that patch. d is computed from products, with a precision of about 1e-5.
-        Queries have the shape `(Q, D)`, and `power` is the exponent of d and d* in the weight.
+        The weight is 1 - exp(d*) / sum of exp(d) (Roth et al. 2022, Eq. 7), where d* is the distance to the nearest
+        patch and d the distance to each neighbour of that patch. d is computed from products, with a precision of about
+        1e-5. Queries have the shape `(Q, D)`, and `power` is the exponent of d and d* in the weight.
         """
         centred = queries - self.centre
         indices, products_around = [], []
@@ -83,17 +83,17 @@ class Memory(nn.Module):
             yield products(chunk, self.centred, self.half_norms.neg())
 
     def distances(self, queries: Tensor, index: Tensor) -> Tensor:
-        """Computes Euclidean distances of queries, `(Q, D)`, from the patches with the indices `index`, `(Q, c)`."""
+        """Computes Euclidean distances, `(Q, c)`, of queries, `(Q, D)`, from the patches at `index`, `(Q, c)`."""
         columns = [(queries - self.features[column]).square().sum(1) for column in index.T]
         return torch.stack(columns, 1).sqrt_() if columns else queries.new_zeros(len(queries), 0)
 
 
 class Pool:
-    """Random sample of at most `limit` patches of all images, from which the patches of a memory are selected.
+    """Random sample of at most `limit` patches from all images, from which the patches of a memory are selected.
 
-    The same number of patches is sampled from each image, with a seed that depends only on the image, so that batching
-    has no effect. If there are more images than `limit`, one patch is sampled from some images and none from the
-    others.
+    Equal numbers of patches, give or take one, are sampled from the images. The seed depends only on the image, so that
+    the batch size has no effect. If there are more images than `limit`, some images contribute one patch, the others
+    none.
     """
 
     def __init__(self, limit: int, images: int, seed: int) -> None:
@@ -105,9 +105,9 @@ class Pool:
         self._arrays: tuple[Tensor, Tensor, Tensor] | None = None
 
     def add(self, features: Tensor, row: int, inside: np.ndarray | None) -> None:
-        """Samples patches of image number `row` from the features at all its positions, `(P, D)`.
+        """Samples patches of the image with index `row` from the features at all its P positions, `(P, D)`.
 
-        Only positions `inside`, `bool (P,)`, are used, or all positions if there is no such position.
+        Only positions that are True in `inside`, `bool (P,)`, are sampled, or all positions if there are none.
         """
         cells = np.arange(len(features)) if inside is None or not inside.any() else np.flatnonzero(inside)
         sample = np.random.default_rng([self.seed, row]).permutation(cells)[: self.quota[row]]
@@ -129,7 +129,7 @@ class Pool:
         return self._arrays
 
     def all(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns features, `(N, D)`, image indices and positions, `(N,)`. Raises ValueError if no image was added."""
+        """Returns the sample's features, `(N, D)`, image indices and positions, `(N,)`. Raises ValueError if empty."""
         if self._arrays is None:
             raise ValueError("the pool has no patches: add an image first")
         features, rows, cells = (array[: self.count] for array in self._arrays)
@@ -140,17 +140,17 @@ CANDIDATES = 256  # number of patches among which a round of `greedy_coreset` se
 
 
 def greedy_coreset(features: Tensor, count: int, generator: torch.Generator, width: int = 128) -> Tensor:
-    """Selects a coreset, in which each patch is the farthest from the patches selected before (greedy k-centre).
+    """Returns the indices `(count,)` of a coreset by greedy k-centre: each patch is the farthest from those before it.
 
-    This is Algorithm 1 of PatchCore (Roth et al. 2022), computed in rounds. A round selects among the CANDIDATES
-    farthest patches and updates only their distances, until another patch could be farther than all of them. Then all
-    distances are updated in one product. The first patch is random.
+    This is Algorithm 1 of PatchCore (Roth et al. 2022), with a random first patch, computed in rounds with the same
+    result. A round selects only among the CANDIDATES farthest patches and updates only their distances. It ends when
+    another patch could be farther than all of them. Then all distances are updated in one matrix product.
 
     Args:
         features: Features of N patches, `float32 (N, D)`.
         count: Number of patches to select. If N is not larger, the indices of all patches are returned in order.
         generator: Generator of the random numbers.
-        width: Maximum number of features. More features are first projected at random (Johnson and Lindenstrauss).
+        width: Maximum number of features. More features are first reduced at random (Johnson and Lindenstrauss).
     """
     n = len(features)
     if count >= n:
@@ -223,7 +223,7 @@ def scales_of(pool: Tensor, widths: list[int], balance: bool, position: float) -
 
     Args:
         pool: Features and positions of N patches, `(N, D + 2)`.
-        widths: Number of features of each map.
+        widths: Number of features from each map.
         balance: Whether the features of each map are scaled to a total variance of 1.
         position: Weight of the position, relative to the standard deviation of the features.
     """
@@ -235,7 +235,7 @@ def scales_of(pool: Tensor, widths: list[int], balance: bool, position: float) -
 
 
 def scaled(patches: Tensor, scales: Tensor) -> Tensor:
-    """Multiplies patches, `(..., D + 2)`, by factors, `(D + 2,)`, or by a matrix, `(D + 2, K)`."""
+    """Multiplies patches, `(..., D + 2)`, by `scales`: factors, `(D + 2,)`, or a matrix, `(D + 2, K)`."""
     return patches * scales if scales.ndim == 1 else patches @ scales
 
 
@@ -244,8 +244,8 @@ def whitening(covariance: Tensor, variance: float, shrinkage: float) -> Tensor:
 
     Args:
         covariance: Covariance of the features, `(D, D)`.
-        variance: Fraction of the variance that the K leading principal components explain; K is as small as possible.
-        shrinkage: Weight of the mean variance, towards which the variances of the components are shrunk.
+        variance: Minimum fraction of the variance that the K leading principal components explain together.
+        shrinkage: Weight of the mean variance when the variances of the components are shrunk towards their mean.
     """
     values, vectors = (x.flip(-1) for x in torch.linalg.eigh(covariance))
     values = values.clamp(min=0)
@@ -256,7 +256,7 @@ def whitening(covariance: Tensor, variance: float, shrinkage: float) -> Tensor:
 
 
 class NearestFitting:
-    """Fit of a memory in progress. Patches are sampled from each image; all patches count for the whitening."""
+    """Fit in progress. Patches sampled from each image form the memory, but all patches are used for the whitening."""
 
     def __init__(self, kind: Any, encoder: Encoder, config: Any, count: int, size: int, roi: np.ndarray | None) -> None:
         self.kind, self.encoder, self.config, self.size, self.roi = kind, encoder, config, size, roi
@@ -285,7 +285,7 @@ class NearestFitting:
         return scales_of(features, widths, self.config.balance, self.config.position)
 
     def finish(self) -> Any:
-        """Returns the detector, whose memory is selected from the pool with the configuration's seed."""
+        """Selects the memory from the pool with the configuration's seed, and returns the fitted detector."""
         config = self.config
         features, rows, cells = self.pool.all()
         scales = self.scales(features)

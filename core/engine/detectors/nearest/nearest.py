@@ -2,15 +2,15 @@
 
 As in PatchCore (Roth et al. 2022), maps of two middle strides are averaged over 3 x 3 cells and concatenated on the
 finer grid. The memory is a coreset of the normal images' patches. The score of an image is its largest distance,
-re-weighted. Cheaper variants use fewer patches, select patches at random, or add the position to the features. Nothing
-is trained, and every result can be traced: `explain` returns the image and the position that a patch was compared with.
-For a vision transformer the maps are its patch tokens at half and at three quarters of its depth.
+re-weighted. Options limit the number of patches, select patches at random, or add the position to the features. Nothing
+is trained, and every result can be traced: `explain` returns the image and position with which a patch was compared.
+For a vision transformer, the maps are its patch tokens at half and at three quarters of its depth.
 
-With the option `whitened` the detector is MH-PatchCore (Ferrari et al. 2026, "Mahalanobis PatchCore: Covariance-Aware
-and Streaming-Compatible Industrial Anomaly Detection"): distances are squared, and computed in a space in which normal
-patches vary equally in all directions. Differences from that paper: mean and covariance are computed in one pass
-instead of three, with the same components and whitening; the memory is a coreset of a pool sampled evenly from all
-images, instead of merged and reduced blocks of 256; patches are not first reduced to 1,024 values.
+With the option `whitened`, this is MH-PatchCore (Ferrari et al. 2026, "Mahalanobis PatchCore: Covariance-Aware and
+Streaming-Compatible Industrial Anomaly Detection"): squared distances in a space in which normal patches vary equally
+in all directions. There are three differences from that paper. Mean and covariance are computed in one pass instead of
+three, with the same whitening. The memory is a coreset of a pool sampled evenly from all images, whereas the paper
+merges and reduces blocks of 256. Patches are not first reduced to 1,024 values.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class NearestConfig(Config):
 
     strides: Strides of the maps that are used, from fine to coarse. Patches lie on the grid of the finest map.
     patches: Maximum number of patches in the memory.
-    pool: Number of patches that are sampled from all images, from which the memory is selected.
-    coreset: Selection of the memory. greedy adds the patch farthest from the selected ones; random is faster, but
-        common patches dominate.
-    position: Distance between patches of equal features one image side apart, in standard deviations of the features.
-        With 0, the position is ignored, as in PatchCore.
+    pool: Number of patches that are sampled from all images together, from which the memory is selected.
+    coreset: How the memory is selected. `greedy` always adds the patch farthest from the selected ones. `random` is
+        faster, but common patches dominate.
+    position: Weight of the position: the distance, in standard deviations of the features, between equal patches one
+        image side apart. 0 ignores the position, as in PatchCore.
     balance: Whether the features of each stride are scaled to the same variance first.
     neighbours: Number of neighbours of the nearest patch by which PatchCore re-weights the score. 0 disables
         re-weighting.
     whitened: Whether to use squared Mahalanobis distances. Position and balance then have no effect.
-    variance: Fraction of the variance that the components of the whitening explain.
-    shrinkage: Weight of the mean variance in the shrunk covariance.
-    sigma: Standard deviation of the heat map's blur, in pixels at 256 x 256.
+    variance: Minimum fraction of the variance that the principal components in the whitening explain together.
+    shrinkage: Weight of the mean variance when the variances of the components are shrunk towards their mean.
+    sigma: Standard deviation of the heat map's Gaussian blur, in pixels of a 256 x 256 image.
     batch: Number of images per step of the fit.
     seed: Seed of the pool and the coreset.
     """
@@ -99,7 +99,7 @@ class Nearest(MapDetector):
 
     @property
     def power(self) -> int:
-        """Exponent of the distances in heat map and score, 2 if whitened and 1 otherwise."""
+        """Exponent of the distances in the heat map and the score: 2 if whitened, 1 otherwise."""
         return 2 if self.config.whitened else 1
 
     @classmethod
@@ -111,7 +111,7 @@ class Nearest(MapDetector):
         return NearestFitting(cls, encoder, config, count, size, context.roi)
 
     def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
-        """Computes smoothed `maps`, unsmoothed `distance` and PatchCore's `weight`, all `(B, h, w)`; ignores `roi`."""
+        """Computes smoothed `maps`, unsmoothed `distance` and PatchCore's `weight`, each `(B, h, w)`. Ignores `roi`."""
         queries = patches_of(maps, self.config.strides)
         shape = queries.shape[:3]
         distances, weights = self.memory.weighted(scaled(queries, self.scales).flatten(0, 2), self.power)
@@ -131,10 +131,10 @@ class Nearest(MapDetector):
 
         Args:
             images: RGB images, `uint8 (N, S, S, 3)`.
-            points: Pixel (x, y) of each image that lies in the patch to explain, `(N, 2)`. None selects the patch with
-                the largest distance.
-            roi: Regions of interest, `uint8 (N, S, S)`, in which the largest distance is searched; not used with
-                `points`.
+            points: Pixel (x, y) of each image inside the patch to explain, `(N, 2)`. Defaults to the patch with the
+                largest distance.
+            roi: Regions of interest, `uint8 (N, S, S)`, to which the search for the largest distance is limited. Not
+                used if `points` is given.
             batch: Number of images that are processed at a time.
         """
         device, matches = self.scales.device, []
@@ -177,7 +177,7 @@ def _peak(values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
 class Match:
     """Patch of an image and the most similar normal patch.
 
-    Boxes are (x0, y0, x1, y1) in pixels and enclose the 3 x 3 cells whose features a patch averages.
+    Boxes are (x0, y0, x1, y1) in pixels and enclose the 3 x 3 cells over which a patch's features are averaged.
     """
 
     box: tuple[float, float, float, float]
@@ -187,7 +187,7 @@ class Match:
 
 
 def box_of(cell: int, side: int, size: int) -> tuple[float, float, float, float]:
-    """Returns the box of the 3 x 3 cells around the flat position `cell`, clipped to the image of `size` pixels."""
+    """Returns the box in pixels of the 3 x 3 cells around the flat index `cell` of a grid, clipped to the image."""
     y, x = divmod(cell, side)
     step = size / side
     (x0, x1), (y0, y1) = ((max(at - 1, 0) * step, min(at + 2, side) * step) for at in (x, y))

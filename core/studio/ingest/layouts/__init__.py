@@ -1,6 +1,6 @@
 """Interprets a folder or a table: finds the images, their splits and classes, and their lesion masks.
 
-`folders` interprets the names of folders, and `table` interprets tables. A person is asked about unclear names
+`folders` interprets the names of folders, and `table` interprets tables. If names are unclear, a person is asked
 (`Unclear`), so that abnormal images are not used as normal training images.
 """
 
@@ -35,13 +35,13 @@ PLAIN = ("flat", "plain")  # layouts whose folders need no interpretation
 
 
 def demand_plain(layout: str, groups: list[Group]) -> None:
-    """Raises Question, so that a user confirms the groups, unless `layout` is in PLAIN and no group is skipped."""
+    """Raises Question to have a user confirm the groups, unless `layout` is in PLAIN and no group is skipped."""
     if layout not in PLAIN or any(group.meaning == "left out" for group in groups):
         raise Question("Nothing was stored; first confirm how the folder is interpreted.", layout, groups)
 
 
 def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:
-    """Yields the entries. An entry with an image or mask outside `within` is replaced by an entry with a problem."""
+    """Yields the entries, but replaces an entry with an image or mask outside `within` by one with a `problem`."""
     refused = set()
     for entry in entries:
         outside = next((path for path in (entry.path, *entry.masks) if not within.holds(path)), None)
@@ -57,11 +57,11 @@ def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:
 def read_layout(
     folder: Path, layout: str | None = None, within: Within = ANYWHERE, answers: Mapping[str, str] | None = None
 ) -> tuple[str, Entries]:
-    """Returns (name of the layout, entries) of a folder or a table.
+    """Reads a folder or a table; returns (name of the layout, entries).
 
-    layout: "table", "flat" (all images are normal) or a key of `folders.LAYOUTS`, or None to detect the layout.
-    within: Folders in which each image and mask must lie, with links resolved; entries of other files have a problem.
-    answers: Class ("normal", "abnormal" or "out") of each group that the names do not classify.
+    layout: "table", "flat" (all images are normal) or a key of `folders.LAYOUTS`. By default, the layout is detected.
+    within: Folders in which each image and mask must lie after links are resolved. Other entries get a `problem`.
+    answers: Class ("normal", "abnormal" or "out") that a person has chosen for each group with an unclear name.
 
     Raises BadFolder if the folder is missing or contains no images, or if the layout or an answer is unknown.
     """
@@ -106,7 +106,7 @@ def read_layout(
 
 
 def conclude(layout: str, entries: Iterable[Entry], answers: Mapping[str, str] | None = None) -> list[Group]:
-    """Returns the entries in groups of one class. Raises Unclear if a person must decide the class of a group."""
+    """Groups the entries by folder or label, and by class. Raises Unclear if a person must decide a group's class."""
     groups: dict[tuple[str, str], Group] = {}
     for entry in entries:
         meaning = "" if entry.doubt else "left out" if entry.problem else f"{entry.split} {entry.label}"

@@ -1,4 +1,4 @@
-"""Defines entries of files and groups of images, which result from reading a layout, and lists a folder's files."""
+"""Defines `Entry` and `Group`, which describe the files that a layout finds, and lists the files of a folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BadFolder(ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """Image file with the split, label, lesion masks and patient that the layout of its folder or table states."""
+    """Image file with its split, label, lesion masks and patient, as stated by the layout of its folder or table."""
 
     path: Path
     split: str = "train"
@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass
 class Group:
-    """Group of images to which a layout, or the answer of a person, assigns the same class."""
+    """Images of one folder or label that have the same class, according to the layout or to a person's answer."""
 
     name: str
     meaning: str  # such as "train normal" or "left out", or "" if a person is asked
@@ -54,7 +54,7 @@ class Group:
 
 
 class Question(ValueError):
-    """Raised if an import needs an answer from a person, before anything is stored.
+    """Raised, before anything is stored, if an import needs an answer from a person.
 
     layout: Name of the layout of the folder.
     groups: All groups of images, including those that the person is asked about.
@@ -67,7 +67,7 @@ class Question(ValueError):
 
 
 class Unclear(BadFolder, Question):
-    """Raised if the names in a folder or table do not tell which images are normal."""
+    """Raised if the names in a folder or table do not show which images are normal."""
 
     def __init__(self, layout: str, groups: list[Group]) -> None:
         unclear = [g for g in groups if not g.meaning]
@@ -82,9 +82,9 @@ def _count(images: int) -> str:
 
 
 def walk(folder: Path, within: Within = ANYWHERE) -> Iterator[tuple[Path, str | None, bool]]:
-    """Yields (path, reason for a refusal or None, whether the file may be an image) in a stable order.
+    """Yields (path, reason for refusing it or None, whether it may be an image) for each file, in a stable order.
 
-    Hidden files are omitted. Links to folders are followed, each folder once, but refused if they leave `within`.
+    Hidden files are omitted. Each linked folder is visited once, or refused if it lies outside `within`.
     """
     walked = {os.path.realpath(folder)}
     for here, folders, names in os.walk(folder, followlinks=True):
@@ -105,7 +105,7 @@ def walk(folder: Path, within: Within = ANYWHERE) -> Iterator[tuple[Path, str | 
 
 
 def files_under(folder: Path) -> Iterator[Path]:
-    """Yields every file below a folder that may be an image, in a stable order, except hidden files and documents."""
+    """Yields each file below a folder that may be an image, in a stable order. Hidden files are omitted."""
     return (path for path, _, may_be_image in walk(folder) if may_be_image)
 
 

@@ -1,8 +1,8 @@
 """Interprets a folder by the names of its subfolders, which state splits, classes and lesion masks.
 
-`LAYOUTS` lists the common layouts, but one rule covers all layouts: the innermost folder that names a split and the
-innermost folder that names a class (`words.meaning`) decide. A class of unknown meaning is abnormal if another class is
-called normal. If only some names tell which images are normal, a person is asked about the others.
+`LAYOUTS` lists common layouts, but one rule applies to all: the innermost folder that names a split sets the split, and
+the innermost folder that names a class sets the class (see `words.meaning`). A class of unknown meaning is abnormal if
+another class is called normal. If names classify only some of the images, a person is asked about the others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEFT = "training uses only normal images; abnormal images of {} are skipped, bec
 
 @dataclass(frozen=True)
 class Place:
-    """Meaning of the folder names in the path of a file."""
+    """Split, class and other properties of a file that follow from the names of its folders."""
 
     split: str | None = None
     label: str | None = None  # as in `Meaning`
@@ -46,10 +46,10 @@ class Place:
 
 
 def place_of(folders: tuple[str, ...], normal_elsewhere: bool = False, numbered: Container[str] = ()) -> Place:
-    """Returns the combined meaning of the names of nested folders, given from the outermost to the innermost.
+    """Combines the meanings of the names of nested folders, which are given from the outermost to the innermost.
 
     normal_elsewhere: Whether another folder is called normal, so that a class of unknown meaning is abnormal.
-    numbered: Names such as ward1 (see `_numbered`), which are not classes inside a folder called normal.
+    numbered: Names such as ward1 (see `_numbered`), which do not name classes inside a folder called normal.
     """
     split, label, mask, kind, last, reduced = None, None, False, "", 0, list[str]()
     for number, name in enumerate(folders, 1):
@@ -98,7 +98,7 @@ class _File:
 
 
 class Tree:
-    """Files of a folder, with their interpretation by the names of the subfolders."""
+    """Files of a folder, interpreted by the names of the subfolders."""
 
     def __init__(self, root: Path, within: Within) -> None:
         self.root, self.refused, documents = root, list[Entry](), list[PurePosixPath]()
@@ -138,13 +138,13 @@ class Tree:
         return {inside for inside, patient in single.items() if patient and counts[patient] == 1 < len(counts)}
 
     def layout(self) -> str:
-        """Returns the name of the layout in LAYOUTS, or "flat" if the folder names have no meaning."""
+        """Returns the name of the layout (key of LAYOUTS), or "flat" if no folder name has a meaning."""
         paths = {f"/{folded(file.inside)}" for file in self.images + self.masks} if self.says else set()
         fitting = (n for n, (_, signs) in LAYOUTS.items() if all(any(f"/{s}/" in p for p in paths) for s in signs))
         return next(fitting) if self.says else "flat"
 
     def match(self) -> list[Entry]:
-        """Assigns each mask to its image. Returns entries with a problem for masks that fit no or several images."""
+        """Assigns each mask to its image; returns an entry with a `problem` for each mask that fits no single image."""
         abnormal = PathIndex((i.reduced, i) for i in self.images if i.place.label != "normal")
         normal = PathIndex((i.reduced, i) for i in self.images if i.place.label == "normal")
         problems = []
@@ -162,10 +162,10 @@ class Tree:
         return problems
 
     def entries(self, answers: Mapping[str, str]) -> list[Entry]:
-        """Returns an entry for each image, with its masks, and an entry with a problem for each skipped file.
+        """Returns an entry for each image, with its masks, and an entry with a `problem` for each skipped file.
 
-        `answers` contains the class ("normal", "abnormal" or "out") of groups. The entries of images that neither a
-        name nor an answer classifies have a `doubt`.
+        `answers` maps names of groups to classes ("normal", "abnormal" or "out"). If neither a name nor an answer
+        classifies an image, its entry has a `doubt`.
         """
         problems, read = self.match(), [(image, *self._read(image, answers)) for image in self.images]
         test = any(label == "abnormal" and image.place.split == "test" for image, label, *_ in read)

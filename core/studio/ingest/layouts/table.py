@@ -23,7 +23,7 @@ _TRUE, _FALSE = {"true", "yes"}, {"false", "no"}
 
 
 class Tables:
-    """Tables of a folder, or one table. `known` are tables that list images; `problems` are entries for the others."""
+    """Tables of a folder, or one table. `known`: tables that list images; `problems`: an entry for each other table."""
 
     def __init__(self, place: Path, within: Within) -> None:
         self.folder, named = (place.parent, [place]) if place.is_file() else (place, None)
@@ -50,7 +50,7 @@ class Tables:
 
     @property
     def labelled(self) -> bool:
-        """Whether a table has a column of labels, which says which images are normal."""
+        """Whether any of the tables has a label column, which states which images are normal."""
         return any("label" in table.columns for table in self.known)
 
     @functools.cached_property
@@ -75,7 +75,7 @@ class Tables:
         return files[0] if len(files) == 1 else files
 
     def entries(self, answers: Mapping[str, str]) -> Iterator[Entry]:
-        """Yields an entry for each row, then entries with problems. `answers` is used as in `Tree.entries`."""
+        """Yields an entry for each row, then entries with a `problem`. For `answers`, see `Tree.entries`."""
         named = set[Path]()
         for table in self.known:
             texts = {row.get("label", "") for _, row in table.rows()}
@@ -170,7 +170,7 @@ def _label(text: str, numbers: set[float]) -> str:
 
 
 def tables_of(place: Path, within: Within) -> Tables:
-    """Returns the tables of a folder, or of one file. Raises BadFolder if that file is not a table of images."""
+    """Reads the tables of a folder, or a single table. Raises BadFolder if a single table does not list images."""
     tables = Tables(place, within)
     if place.is_file() and not tables.known:
         raise BadFolder(

@@ -1,4 +1,4 @@
-"""Interprets the names of folders, labels and splits: which split they mean, and whether normal, abnormal or a mask.
+"""Interprets names of folders, labels and splits: finds their split, and whether they mean normal, abnormal or mask.
 
 Case and punctuation are ignored (`test_public`, `NoTumor`, `0-normal`). A name of unknown meaning has the label
 "other", which becomes an abnormal class if another name means normal; otherwise a person is asked.
@@ -16,7 +16,7 @@ SUGGESTS = "these file names suggest a lesion or a mask"  # reason to ask a pers
 
 
 def words(text: str) -> frozenset[str]:
-    """Returns the set of words in a text, which keeps the long lists below compact."""
+    """Splits a text into a set of words, so that the long lists below can be written compactly."""
     return frozenset(text.split())
 
 
@@ -63,7 +63,7 @@ class Meaning:
     """Meaning of the name of a folder or of a label in a table.
 
     label: "normal", "abnormal", "unknown", "mask", "other", "doubt" (if the words contradict each other) or None.
-    generic: Whether the name, such as `Ungood`, names no specific class, so that masks match images without it.
+    generic: Whether the name, such as `Ungood`, names no specific class, so it is ignored when masks are matched.
     """
 
     split: str | None = None

@@ -1,1 +1,1 @@
-"""Exports of a study to files and folders, recorded in the audit trail, and imports of annotations."""
+"""Exports of a study to files and folders, each recorded in the audit trail, and imports of annotations."""

@@ -1,9 +1,9 @@
 """Annotations of other tools: reads and writes CVAT XML, Label Studio JSON and YOLO; reads COCO and PNG masks.
 
 An import finds cases by the path or name of their file (`ingest.names`), or by their name in exports of this studio.
-The shapes of each author on a case become one lesion mask, drawn by hand, and one finding per shape. Their reader is
-named "author (tool)", so that they belong to no reader and stay hidden from blind readers. The whole file is read
-before anything is stored. Shapes that cannot be imported are skipped, and the reasons are reported.
+The outlines and masks by one author on a case become one lesion mask, stored as drawn by hand, and each shape becomes a
+finding. The author is stored as "author (tool)", which is no reader's name, so that blind readers do not see the
+annotations. The whole file is read before anything is stored. Shapes that cannot be imported are skipped and reported.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def import_annotations(store: Store, study: str, file: Path, format: str, by: st
     """Imports the annotations in another tool's file as masks and findings of the study's cases.
 
     format: Key of TOOLS.
-    by: Name of the reader, who is the author of shapes without one.
+    by: Name of the reader who imports the file, used as the author of shapes without an author.
 
-    Returns {"format", "cases": number of annotated cases, "findings": number of shapes, "cut": number of shapes that
-    were cropped to the image, "unknown": image names without a case, "passed_over": reasons why other shapes were
+    Returns {"format", "cases": number of annotated cases, "findings": number of imported shapes, "cut": number of
+    shapes cropped to the image, "unknown": image names that match no case, "passed_over": reasons why other shapes were
     skipped}. Raises Refused if the file has another format, is too large or holds nothing that can be imported.
     """
     if format not in TOOLS:
@@ -240,8 +240,8 @@ def _when(text: str | None) -> str:
 def place(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, ...], bool]:
     """Converts a shape to pixels of the case's image.
 
-    Returns the mask, bool (H, W), or None for a box, the bounding box (x0, y0, x1, y1) in pixels, and whether the shape
-    was cropped to the image. Raises Refused if the shape is empty, invalid or outside the image.
+    Returns three values: the mask, bool (H, W), or None for a box; the bounding box (x0, y0, x1, y1) in pixels; and
+    whether the shape was cropped to the image. Raises Refused if the shape is empty, invalid or outside the image.
     """
     w, h = case["width"], case["height"]
     if shape.size is not None and shape.size != (w, h):
@@ -323,10 +323,10 @@ def export_annotations(
 ) -> dict:
     """Exports a study's lesion masks in the format of another tool, with one shape per connected component.
 
-    Shapes are exact masks for CVAT, and outlines for Label Studio and YOLO.
+    CVAT files hold exact masks. Label Studio and YOLO files hold outlines.
 
     format: Key of OUT.
-    keep_names: Whether real names, times and readers are exported instead of remapped ones.
+    keep_names: Whether to export real names, times and readers instead of remapped ones.
     masks: Kind of the masks, as in `pictures.Masks`.
 
     Returns {"shapes": number of shapes, "masks": number of masks by kind, "file", "burned_in": cases with likely
@@ -395,7 +395,7 @@ class _Drawn:
 
 
 def outline_of(pixels: np.ndarray) -> np.ndarray:
-    """Returns the outline (N, 2) of a component, as x and y, which restores the component if filled by even-odd rule.
+    """Returns the outline (N, 2) of a component, as x and y. Filling it by the even-odd rule restores the component.
 
     Each hole is connected to the outline on its left by a cut through pixels of the component.
 

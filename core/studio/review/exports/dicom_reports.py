@@ -1,6 +1,6 @@
 """Exports of heat maps as DICOM Parametric Maps, and of decisions, findings and scores as DICOM measurement reports.
 
-Reports follow TID 1500 of PS3.16. Each case has one report per reader, and one whose observer is the detector as a
+Reports follow TID 1500 of PS3.16. Each case has one report per reader, and one report by the detector as an observing
 device. A reader's report names the detector whose score was displayed, or no detector if the case was read blind.
 """
 
@@ -33,13 +33,13 @@ _READING += "coalesce(r.flagged_roi, r.flagged) AS flagged, r.created AS scored"
 def export_dicom_map(
     store: Store, study: str, out: Target, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """Writes the heat map of each case that was imported from DICOM as a DICOM Parametric Map (.dcm).
+    """Writes a DICOM Parametric Map (.dcm) with the heat map of each case that was imported from DICOM.
 
-    keep_names: Whether real names, UIDs and dates are exported instead of remapped ones.
+    keep_names: Whether to export real names, UIDs and dates instead of remapped ones.
     run: Id of the run whose heat maps are exported, by default the study's default run.
 
-    Returns the result of `export_dicom_seg`, without "masks". Raises NothingToExport if no file is written, and
-    ValueError if `run` has scored no case.
+    Returns the same dictionary as `export_dicom_seg`, without "masks". Raises NothingToExport if no file is written,
+    and ValueError if `run` has scored no case.
     """
     names, algorithm = Names(store, study, keep_names), _algorithm(store, study, run)
     rows = each(
@@ -130,15 +130,15 @@ def _words(facts: dict[str, str]) -> str:
 def export_dicom_sr(
     store: Store, study: str, out: Target, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """Writes DICOM measurement reports (.dcm) of each case that was imported from DICOM and read or scored.
+    """Writes DICOM measurement reports (.dcm) of the cases that were imported from DICOM.
 
-    Each reader who decided or recorded a finding has a report, and the score of the run has another.
+    Each reader who decided or recorded a finding on a case gets a report, and the run's score of the case gets another.
 
-    keep_names: Whether real names, UIDs and dates are exported instead of remapped ones.
+    keep_names: Whether to export real names, UIDs and dates instead of remapped ones.
     run: Id of the run whose scores are exported, by default the study's default run.
 
-    Returns the result of `export_dicom_seg`, without "masks". Raises NothingToExport if no file is written, and
-    ValueError if `run` has scored no case.
+    Returns the same dictionary as `export_dicom_seg`, without "masks". Raises NothingToExport if no file is written,
+    and ValueError if `run` has scored no case.
     """
     names, algorithms = Names(store, study, keep_names), {"": Algorithm()}
     default = _algorithm(store, study, run)

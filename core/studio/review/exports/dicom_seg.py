@@ -1,9 +1,9 @@
 """Export of lesion masks as DICOM Segmentations by highdicom, and the code that all DICOM exports share.
 
-Each mask of a case that was imported from DICOM becomes a file, with one segment for each component. A mask with more
-than MOST components becomes one segment, because each segment is a frame. A file names the software, the model and the
-author. UIDs are derived from the content, and times are those of the mask, score or decision, so that a repeated export
-is identical byte for byte and an archive stores the file once.
+Each mask of a case that was imported from DICOM becomes a file, with one segment for each connected component. A mask
+with more than MOST components becomes one segment, because each segment takes a frame. A file names the software, the
+model and the author. UIDs are derived from the content, and times are those of the mask, score or decision. A repeated
+export is therefore identical byte for byte, and an archive stores each file once.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Algorithm:
     """Description of the detector that computed a score or a heat map.
 
     run: Id of the run, or "" if there is no detector.
-    title: Name of the detector for people.
-    digest: SHA-256 of the detector's weights, or "".
-    threshold: Score above which the detector flags an image, or None.
+    title: Displayed name of the detector.
+    digest: SHA-256 of the detector's weights, or "" if unknown.
+    threshold: Score above which the detector flags an image, or None if unknown.
     """
 
     run: str = ""
@@ -71,31 +71,31 @@ class Algorithm:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Run, digest of the weights and threshold as texts, by name."""
+        """Id of the run, SHA-256 of the weights and threshold (if any), as {name: text}."""
         facts = {"run": self.run, "model SHA-256": self.digest}
         return facts if self.threshold is None else facts | {"threshold": f"{self.threshold:.9g}"}
 
     @property
     def equipment(self) -> dict[str, Any]:
-        """Arguments of highdicom that describe the algorithm as a device, whose serial number is `digest`."""
+        """Arguments of highdicom that describe the detector as a device. The serial number is `digest`."""
         model = f"{MAKER} {self.title}".strip()[:64]
         return {"manufacturer": MAKER, "manufacturer_model_name": model, "software_versions": software(),
                 "device_serial_number": self.digest or "none"}  # fmt: skip
 
 
 def software() -> str:
-    """Returns the version of the studio, followed by the commit if the studio runs from a clone."""
+    """Returns the version of the studio, followed by the Git commit if the studio runs from a clone."""
     return f"{runs.version()} {runs.code_version()}".strip()
 
 
 @dataclass
 class Source:
-    """DICOM image of a case to which exported files refer.
+    """DICOM image of a case, to which the exported files refer.
 
     header: DICOM header, converted to a single plane.
     kind: SOP class before the conversion.
     frame: Number of the frame from 1, or None if the file holds a single image.
-    mapped: Function that returns the exported form of a UID.
+    mapped: Function that converts a UID to its exported form.
     """
 
     header: pydicom.Dataset
@@ -105,7 +105,7 @@ class Source:
 
     @classmethod
     def of(cls, header: pydicom.Dataset, frame: int = 0, mapped: Callable[[str], str] = str) -> Source:
-        """Returns the source of a header, which is converted in place. frame: Number of the frame from 0."""
+        """Builds a source from a DICOM header, which is converted in place. frame: Number of the frame from 0."""
         _complete(header)
         kind, frames = str(header.SOPClassUID), dicom.integer_of(header, "NumberOfFrames") or 1
         _flat(header, frame)
@@ -113,22 +113,22 @@ class Source:
 
     @property
     def frames(self) -> list[int] | None:
-        """List with the number of the frame, or None if the file holds a single image."""
+        """The frame number as a list, or None if the file holds a single image."""
         return None if self.frame is None else [self.frame]
 
     def uids(self, file_kind: str, author: str, *content: object) -> dict[str, Any]:
-        """Returns the series and instance UID of a file, as arguments of highdicom.
+        """Returns the series UID and instance UID of a file to export, as arguments of highdicom.
 
-        Files of one DICOM study, kind and author are in one series. content: Values that identify the file.
+        Files of the same DICOM study, kind and author share a series. content: Values that identify the file.
         """
         series = uid_of(file_kind, self.header.StudyInstanceUID, author)
         instance = uid_of(series, self.header.SOPInstanceUID, self.frame, *content)
         return {"series_instance_uid": series, "sop_instance_uid": self.mapped(instance)}
 
     def sealed(self, file: pydicom.Dataset, when: str) -> pydicom.Dataset:
-        """Completes and returns a file: replaces random UIDs, and sets all times and the references to the source.
+        """Completes a file and returns it: replaces random UIDs, sets all times, and corrects references to the source.
 
-        when: Time of the content in ISO format and UTC.
+        when: Time of the content in UTC, in ISO format.
         """
         _refer(file, self)
         day, clock = when[:10].replace("-", ""), when[11:23].replace(":", "")
@@ -146,7 +146,7 @@ class Source:
 
 
 def uid_of(*values: object) -> str:
-    """Returns a UID that is derived from the values, so that the same values give the same UID."""
+    """Derives a UID from the values, so that the same values always give the same UID."""
     return UID_ROOT + str(int.from_bytes(hashlib.sha256(repr([str(p) for p in values]).encode()).digest()[:16], "big"))
 
 
@@ -161,7 +161,7 @@ def export_dicom_seg(
 ) -> dict:
     """Writes a DICOM Segmentation (.dcm) for the lesion mask of each case that was imported from DICOM.
 
-    keep_names: Whether real names, UIDs and dates are exported instead of remapped ones.
+    keep_names: Whether to export real names, UIDs and dates instead of remapped ones.
     masks: Kind of the masks, as in `Masks`.
     form: "BINARY" for one frame per segment, or "LABELMAP" for one frame whose values are the numbers of the segments.
 
@@ -202,13 +202,13 @@ def write_all(
 ) -> dict:
     """Writes the files of a DICOM export and records the export in the audit trail.
 
-    names: Names that the files use.
+    names: Translation of names for the exported files.
     format: Name of the export format.
     rows: Rows of the cases, read one at a time.
     make: Function that yields the name and dataset of each file of a case.
-    nothing: Reason to report if no file is written.
+    nothing: Why there is nothing to export, reported if no file is written.
 
-    Returns the result of `export_dicom_seg`, without "masks". Raises NothingToExport if no file is written.
+    Returns the same dictionary as `export_dicom_seg`, without "masks". Raises NothingToExport if no file is written.
     """
     written, passed, files, left_out = list[int](), 0, 0, list[dict[str, str]]()
     for row in rows:

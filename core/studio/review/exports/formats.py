@@ -1,4 +1,4 @@
-"""Registry of the formats in which a study is exported, by the names that API, command line and page use."""
+"""Registry of the formats in which a study is exported, by the names that the API, command line and page use."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def write_form(
     run: str | None = None,
     masks: str = "",
 ) -> dict:
-    """Exports a study and returns the result of the format's export function.
+    """Exports a study in one format and returns the result of the format's export function.
 
     form: Key of SUFFIXES.
-    target: File to write, which is a zip for formats with many files, or a folder if the path has no suffix.
-    keep_names: Whether real names are exported instead of remapped ones.
+    target: File to write. For formats with many files, this is a zip, or a folder if the path has no suffix.
+    keep_names: Whether to export real names instead of remapped ones.
     run: Id of the run whose scores and heat maps are exported, by default the study's default run.
-    masks: "reference" or "readers" for lesion masks of this kind only, or "" for the reference mask of each case or
-        else the newest mask by a reader.
+    masks: "reference" or "readers" for lesion masks of this kind only, or "" for each case's reference mask or, if
+        there is none, the newest mask by a reader.
 
     Raises ValueError, and leaves no file, if there is nothing to export or `form` or `masks` is invalid.
     """

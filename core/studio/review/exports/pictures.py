@@ -27,7 +27,7 @@ DEFAULT = "lesion"
 
 
 class NothingToExport(ValueError):
-    """Raised if a study has nothing to export in the requested format. why: Reason for people, as a clause."""
+    """Raised if a study has nothing to export in the requested format. why: Reason for users, as a clause."""
 
     def __init__(self, why: str = "no case of this study has a lesion mask") -> None:
         super().__init__(f"There is nothing to export: {why}.")
@@ -48,16 +48,16 @@ class Component:
 
 
 def label_map(mask: np.ndarray) -> tuple[np.ndarray, int]:
-    """Numbers the components of a mask (H, W).
+    """Numbers the connected components of a mask (H, W).
 
-    Returns the numbers, int32 (H, W), from 1 in the components and 0 outside, and the number of components.
+    Returns the component number of each pixel, int32 (H, W), or 0 for the background, and the number of components.
     """
     count, labelled = cv2.connectedComponents((np.asarray(mask) > 0).astype(np.uint8), connectivity=8, ltype=cv2.CV_32S)
     return labelled, count - 1
 
 
 def components(mask: np.ndarray) -> Iterator[Component]:
-    """Yields the connected components of a mask (H, W), starting from the upper left."""
+    """Yields the connected components of a mask (H, W), in the order of their numbers in `label_map`."""
     mask = (np.asarray(mask) > 0).astype(np.uint8)
     if not mask.any():
         return
@@ -92,13 +92,13 @@ class Labels:
     def named(self, row: dict) -> str | None:
         """Returns the label of a mask, or None if the mask has no label. row: Row of `Masks`.
 
-        The label is that of the newest finding, or else the mask's note if the note is one of the study's labels.
+        The label comes from the newest finding on the mask, or else from the mask's note if this is a study label.
         """
         findings = self._found.get((row["id"], row["version"]))
         return findings[-1][0] if findings else row["note"] if row["note"] in self._listed else None
 
     def of(self, row: dict, bbox: Sequence[float]) -> str:
-        """Returns the label of a mask's component, from the finding whose box overlaps most with the component.
+        """Returns the label of the finding whose box overlaps most with a component, else the mask's label or DEFAULT.
 
         row: Row of `Masks`.
         bbox: Bounding box (x, y, width, height) of the component in pixels.
@@ -116,7 +116,7 @@ class Labels:
 
 @dataclass
 class Masks:
-    """Iterable of the masks to export, one for each case: the reference mask, or else the newest mask by a reader.
+    """Iterable of the masks to export, one per case: the reference mask or, if there is none, the newest by a reader.
 
     kind: "reference" or "readers" for masks of this kind only, or "" for both.
     counts: Number of masks yielded so far, by kind.
@@ -128,8 +128,8 @@ class Masks:
     counts: Counter[str] = field(default_factory=Counter)
 
     def __iter__(self) -> Iterator[dict]:
-        """Yields one row at a time: the columns of the case with "png", "version", "source", "note", "run",
-        "threshold", "drawn_by": author, "drawn": time, and "kind": "reference" or "reader"."""
+        """Yields one row at a time: the columns of the case and "png", "version", "source", "note", "run", "threshold",
+        "drawn_by": author, "drawn": time, and "kind": "reference" or "reader"."""
         references = reference_masks(self.store, self.study)
         query = (
             "SELECT m.case_id, max(m.id) AS id FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
@@ -152,7 +152,7 @@ _MASK = (
 
 
 def each(store: Store, keys: str, params: Sequence[Any], row_query: str) -> Iterator[dict]:
-    """Yields the rows of `row_query` for each row of the query `keys`, so that one large row at a time is in memory.
+    """Yields the rows of `row_query` for each row of `keys`, so that only one large row is in memory at a time.
 
     keys: Query with the parameters `params`, whose columns are the named parameters of `row_query`.
     """
@@ -175,7 +175,7 @@ def put(out: Target, name: str, data: bytes) -> None:
 def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
     """Writes the lesion mask of each case as a 1-bit PNG file, and `masks.csv` with the kind and reader of each mask.
 
-    keep_names: Whether real names are exported instead of remapped ones.
+    keep_names: Whether to export real names instead of remapped ones.
     masks: Kind of the masks, as in `Masks`.
 
     Returns {"files": number of PNG files, "masks": number of masks by kind, "burned_in": cases with likely burned-in
@@ -207,12 +207,12 @@ def clean(name: str) -> str:
 
 
 def export_coco(store: Store, study: str, target: Path, by: str, keep_names: bool = False, masks: str = "") -> dict:
-    """Writes a COCO file with all test images and one annotation, as compressed RLE, for each component of a mask.
+    """Writes a COCO file with all test images and one annotation, as compressed RLE, per component of a mask.
 
     Frames and slices also have "recording" and "frame" (frame number from 1, or instance number of the slice), images
     with likely burned-in text have "burned_in_text", and annotations have "kind" ("reference" or "reader").
 
-    keep_names: Whether real names are exported instead of remapped ones.
+    keep_names: Whether to export real names instead of remapped ones.
     masks: Kind of the masks, as in `Masks`.
 
     Returns {"images": number of images, "annotations": number of annotations, "masks": number of masks by kind, "file",
@@ -281,16 +281,16 @@ PARTS = {"train": "train", "holdout": "validation", "test": "test"}  # split: fo
 def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
     """Writes a study's images and masks as folders for anomalib.
 
-    Unlabelled images get the label that readers decided. The folder of an abnormal image is named after the image's
-    finding, or else after its first tag. Undecided images, missing files and, if any abnormal image has a mask, all
-    abnormal images without a mask are skipped.
+    Unlabelled images get the readers' consensus label. Abnormal images are in a folder named after the label of their
+    mask, or else after their first tag. Images without any label and missing or changed files are skipped. If the study
+    has masks, abnormal images without a mask are also skipped.
 
-    keep_names: Whether real names are exported instead of remapped ones.
+    keep_names: Whether to export real names instead of remapped ones.
     masks: Kind of the masks, as in `Masks`.
 
     Returns {"files": number of images, "masks": number of masks by kind, "left_out": number of skipped images by
-    reason, "burned_in": cases with likely burned-in text, as {"cases": ids}}. Raises NothingToExport if the study has
-    no image in the training or held-out split.
+    reason, "burned_in": cases with likely burned-in text, as {"cases": ids}}. Raises NothingToExport if all images are
+    skipped or belong to the test split.
     """
     names, decisions, called = Names(store, study, keep_names), consensus_labels(store, study), Labels(store, study)
     exported = Masks(store, study, masks)

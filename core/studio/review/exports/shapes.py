@@ -33,13 +33,13 @@ IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".d
 
 @dataclass
 class Shape:
-    """One annotated lesion in another tool's file, as one of rings, a box, an ellipse, runs, a brush or an image.
+    """One annotated lesion from another tool's file, given by `rings`, `box`, `ellipse`, `runs`, `brush` or `image`.
 
-    file: Name of the image in the file.
+    file: Name of the annotated image, as written in the file.
     author: Name of the annotator, or None if unknown.
     created: Time of the annotation as text, or None if unknown.
     names: Alternative names of the image.
-    size: Width and height in pixels of the image in the other tool, or None if unknown.
+    size: Width and height of the image in the other tool in pixels, or None if unknown.
     shares: Whether coordinates are fractions of the image's width and height instead of pixels.
     rings: Outlines (N, 2) of x and y, whose union is the lesion.
     box: Corners (x0, y0, x1, y1).
@@ -49,8 +49,8 @@ class Shape:
     runs: Run lengths of a mask, background first.
     window: Part (x, y, width, height) of the image that `runs` covers, by default the whole image.
     columns: Whether runs go down the columns instead of along the rows.
-    brush: Bytes of a brush mask as Label Studio encodes it.
-    image: Bytes of a mask as an image file.
+    brush: Bytes of a brush mask in the encoding of Label Studio.
+    image: Bytes of an image file that holds the mask.
     problem: Why the shape cannot be imported, as a phrase for users, or None.
     """
 
@@ -75,7 +75,7 @@ class Shape:
 
 
 def item(file: str, read: Callable[..., Shape], *args: Any) -> Shape:
-    """Returns the shape that `read(*args)` returns, or a shape of the image `file` with a problem if `read` fails."""
+    """Returns `read(*args)` or, if reading fails, a shape of the image `file` whose `problem` states why."""
     try:
         return read(*args)
     except Refused as error:
@@ -85,7 +85,7 @@ def item(file: str, read: Callable[..., Shape], *args: Any) -> Shape:
 
 
 def number(value: Any) -> float:
-    """Reads a coordinate. Raises Refused unless the value is a number of magnitude below FARTHEST."""
+    """Converts a value to a coordinate. Raises Refused unless it is a number of magnitude below FARTHEST."""
     coordinate = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else math.nan
     if not abs(coordinate) < FARTHEST:
         raise Refused("a coordinate is not a number, or lies beyond any picture")
@@ -109,7 +109,7 @@ def _size(width: Any, height: Any) -> tuple[int, int] | None:
 
 
 def text_of(body: bytes) -> str:
-    """Decodes the bytes of a text file from UTF-16 with a byte order mark, the encoding of an XML header, or UTF-8."""
+    """Decodes a text file by its UTF-16 byte order mark, else by the encoding in its XML header, else as UTF-8."""
     if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return body.decode("utf-16")
     named = re.match(rb"<\?xml[^>]*encoding=[\"']([A-Za-z0-9._-]{1,40})[\"']", body)
@@ -119,7 +119,7 @@ def text_of(body: bytes) -> str:
 def unpacked(file: Path) -> Iterator[tuple[str, bytes]]:
     """Yields the name and bytes of each file in a zip, except hidden files.
 
-    Raises Refused if the zip has too many files or bytes, or a path that leads outside.
+    Raises Refused if the zip has too many files or bytes, or a path that leads outside the zip.
     """
     remaining = LARGEST
     with zipfile.ZipFile(file) as archive:
@@ -209,7 +209,7 @@ def _run_lengths(text: str) -> list[int]:
 
 
 def cvat(file: Path) -> Iterator[Shape]:
-    """Yields the shapes of a CVAT XML file or of a zip with such files. Raises Refused for another format."""
+    """Yields the shapes of a CVAT XML file or a zip with such files. Raises Refused if the file has another format."""
     if zipfile.is_zipfile(file):
         texts = [text_of(body) for name, body in unpacked(file) if name.lower().endswith(".xml")]
     else:
@@ -263,7 +263,7 @@ def _a(kind: str) -> str:
 
 
 def label_studio(file: Path) -> Iterator[Shape]:
-    """Yields the shapes of a Label Studio file in JSON or JSON-MIN. Raises Refused for another format."""
+    """Yields the shapes of a Label Studio JSON or JSON-MIN file. Raises Refused if the file has another format."""
     body = json.loads(text_of(file.read_bytes()))
     tasks = [body] if isinstance(body, dict) else body
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
@@ -345,7 +345,7 @@ def brush_mask(codes: list[int], width: int, height: int) -> np.ndarray:
     """Decodes a brush mask of Label Studio to bool (H, W), True where the alpha channel is positive.
 
     codes: Bytes of a bit stream. The stream starts with the number of values (4 per pixel), the bit width of a value
-        and four bit widths of run lengths. Each run is one repeated value or several values.
+        and four bit widths of run lengths. Each run that follows is one repeated value or a list of values.
 
     Raises Refused if the number of pixels is wrong or the stream is truncated.
     """
@@ -383,7 +383,7 @@ _CLASSES = re.compile(r"(classes|labels|predefined_classes)\.txt$|.*\.names$", r
 
 
 def yolo(file: Path) -> Iterator[Shape]:
-    """Yields the shapes of a zip of YOLO labels, with one text file for each image and the names of the classes."""
+    """Yields the shapes of a zip with YOLO labels, which has one text file per image and the names of the classes."""
     suffixes = (".txt", ".yaml", ".yml", ".names", ".json")
     texts = {name: text_of(body) for name, body in unpacked(file) if name.lower().endswith(suffixes)}
     labels, points = _yolo_names(file, texts)
@@ -439,7 +439,7 @@ def _yolo_shape(name: str, row: list[str], labels: dict[int, str], single: bool,
 
 
 def png(file: Path) -> Iterator[Shape]:
-    """Yields a shape for each PNG mask in a zip."""
+    """Yields a shape for each PNG mask in a zip. Masks in other image formats become shapes with a `problem`."""
     for name, body in unpacked(file):
         suffix = PurePosixPath(name).suffix.lower()
         if suffix == ".png":

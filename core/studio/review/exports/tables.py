@@ -28,9 +28,9 @@ UID_ROOT = "2.25."  # UIDs derived from a UUID-sized number (DICOM PS3.5, B.2)
 
 
 def names_for(store: Store, study: str, reader: str, single_user: bool, wanted: bool | None = None) -> Names:
-    """Returns the names that an export for a reader uses.
+    """Returns the translation of names for an export by a reader.
 
-    wanted: Whether to use real names, or None to use real names if the reader may administer.
+    wanted: Whether to use real names. Defaults to real names for administrators and remapped names for others.
 
     Raises NotAllowed if `wanted` is True and the reader may not administer.
     """
@@ -43,7 +43,7 @@ def names_for(store: Store, study: str, reader: str, single_user: bool, wanted: 
 class Names:
     """Translates the names, identifiers and times of a study for exported files.
 
-    keep: Whether names, identifiers and times stay unchanged instead of remapped.
+    keep: Whether to keep real names, identifiers and times instead of remapping them.
     """
 
     def __init__(self, store: Store, study: str, keep: bool = False):
@@ -61,9 +61,9 @@ class Names:
         return hmac.new(self._key, text.encode(), hashlib.sha256).digest()
 
     def case(self, case: dict) -> str:
-        """Returns the exported name of a case, which has no file suffix and is unique in the study.
+        """Returns the exported name of a case, which is unique in the study and usually has no file suffix.
 
-        Real names that would clash get their folders as prefix. The name "exam.mp4 #7" of a frame becomes "exam #7".
+        Equal real names are told apart by suffix, folder or id. The frame "exam.mp4 #7" becomes "exam #7".
         """
         if self.keep:
             return self._longer.get(case["id"]) or _bare(case["name"])
@@ -100,7 +100,7 @@ class Names:
         return f"recording-{self._digest('recording ' + str(case['series'] or case['sha256'])).hex()[:12]}"
 
     def reader(self, name: str | None) -> str | None:
-        """Returns a reader's name, remapped unless `keep`; None stays None."""
+        """Returns a reader's name, remapped unless `keep`. None stays None."""
         return name if self.keep or name is None else f"reader-{self._digest('reader ' + name).hex()[:6]}"
 
     def uid(self, uid: str) -> str:
@@ -108,7 +108,7 @@ class Names:
         return uid if self.keep else UID_ROOT + str(int.from_bytes(self._digest("uid " + uid)[:16], "big"))
 
     def when(self, text: str | None) -> str | None:
-        """Returns an ISO time, shifted by a secret number of days unless `keep`; None and "" stay unchanged."""
+        """Returns an ISO time, shifted by a secret number of days unless `keep`. None and "" stay unchanged."""
         if self.keep or not text:
             return text
         moved = datetime.fromisoformat(text.replace("Z", "+00:00")) + self._shift
@@ -119,7 +119,7 @@ class Names:
         return text if self.keep else (datetime.fromisoformat(text) + self._shift).date().isoformat()
 
     def day(self, text: str) -> str:
-        """Returns a DICOM date YYYYMMDD, shifted as `date` does; an invalid date becomes "" unless `keep`."""
+        """Returns a DICOM date YYYYMMDD, shifted as by `date`. Unless `keep`, an invalid date becomes ""."""
         if self.keep:
             return text
         try:
@@ -134,7 +134,7 @@ def _bare(name: str) -> str:
 
 
 def recorded(store: Store, study: str, by: str, names: Names, format: str, cases: Iterable[int], **counts: int) -> dict:
-    """Records an export of these cases in the audit trail, and returns the cases with likely burned-in text.
+    """Records an export of the given cases in the audit trail, and returns the cases with likely burned-in text.
 
     format: Name of the export format.
     counts: Numbers that are recorded with the export, such as the number of files.
@@ -172,8 +172,8 @@ def export_csv(
 ) -> dict:
     """Writes a study's current decisions as a CSV file, with one line for each case, reader and stage.
 
-    keep_names: Whether real names and times are exported instead of remapped ones.
-    run: Id of the run whose scores are exported, by default the run that the reader saw or else the default run.
+    keep_names: Whether to export real names and times instead of remapped ones.
+    run: Id of the run whose scores are exported. Defaults to the run that the reader saw, else the study's default run.
 
     Returns {"rows": number of lines, "file", "burned_in": cases with likely burned-in text, as {"cases": ids}}. In the
     file, "number" is the id of the case, and "frame" the frame's number from 1 or the slice's instance number.
@@ -214,7 +214,7 @@ SCORES = (
 def export_scores(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
     """Writes the scores of all runs as a CSV file, with one line for each case and run.
 
-    "threshold" in a line is the score above which the run flags a case. Returns the result of `export_csv`.
+    The column "threshold" is the score above which the run flags a case. Returns the same dictionary as `export_csv`.
     """
     names, runs = Names(store, study, keep_names), {r["id"]: r for r in scored_runs(store, study)}
     points = in_effect(store, *runs)
@@ -241,7 +241,7 @@ FINDINGS = (
 
 
 def export_findings(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
-    """Writes the findings and tags of a study's cases as a CSV file. Returns the result of `export_csv`.
+    """Writes the findings and tags of a study's cases as a CSV file. Returns the same dictionary as `export_csv`.
 
     A line is a finding (kind "point", "box", "mask" or "case") or a tag of a case (kind "tag"). Corners of boxes are in
     pixels, and the two corners of a point are equal. "mask_version" is the version of the finding's lesion mask.
