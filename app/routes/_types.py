@@ -59,7 +59,7 @@ class Done(Answer):
 
 
 class Failed(Part):
-    """Answer to a failed request. `error` is one sentence on what went wrong."""
+    """Response to a failed request. `error` is one sentence on what went wrong."""
 
     ok: Literal[False]
     error: str

@@ -73,7 +73,7 @@ class ProjectedImage(Answer):
 
 
 def projection_of(ctx: Context, who: str, key: str, new: str) -> Projected:
-    """Returns the projection `new` onto the map `key`. Raises Hidden if the reader reads the map's study blind."""
+    """Returns projection `new` onto map `key`, given by their ids. Raises Hidden for blinded readers of the study."""
     return projected.open_projected(opened(ctx, who, key)[0], key, new)
 
 

@@ -68,10 +68,10 @@ class ReportValue(Part):
 class ReportRow(Part):
     """Row of one of the paper's tables. `values` has our results and `paper` the published results, by metric.
 
-    starred, paper_starred: Whether our results, and whether the published results, use no ImageNet weights.
+    starred: Whether our results were obtained without ImageNet weights; paper_starred: whether the published ones were.
     seconds: Mean computing time per seed, or null.
     collapsed: Number of seeds whose encoder has collapsed.
-    failed: Error message from making the last report, or "".
+    failed: Error message of the last report generation, or "".
     """
 
     label: str

@@ -73,7 +73,7 @@ class Threshold(Body):
 
 
 class Spacing(Part):
-    """Pixel spacing in millimetres, measured in the patient or, for projection images, on the detector (`at`)."""
+    """Pixel spacing in millimetres. `at` tells whether it applies to the patient or to the detector (projections)."""
 
     x: float
     y: float

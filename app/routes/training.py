@@ -258,7 +258,7 @@ class RunAction(Answer):
 
 @router.get("/forms", response_model=TrainingForms)
 def forms(ctx: Studio, who: Sighted):
-    """Returns the forms of a pre-training run and of each detector, with presets."""
+    """Returns the settings forms for pre-training and for each detector, with their presets."""
     return {"ok": True, **training.training_forms(ctx.store())}
 
 

@@ -147,7 +147,7 @@ def sweep(folder: Path) -> list[str]:
 
 
 def mapped(path: Path | str) -> np.ndarray:
-    """Memory-maps a .npy file, read-only. Unlike `np.load`, it opens the file once and cannot mix two versions."""
+    """Memory-maps a .npy file, read-only. The file is opened once, so header and data are of the same version."""
     from numpy import memmap
     from numpy.lib import format
 

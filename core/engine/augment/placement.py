@@ -24,8 +24,8 @@ class RoiSampler:
     """Draws points in the regions of interest of B images and measures how much of a box lies inside a region.
 
     Args:
-        roi: Regions `(B, S, S)`, 1 inside; an empty region is treated as the whole image. None if no region is known;
-            the methods must not be called then.
+        roi: Regions `(B, S, S)`, 1 inside; an empty region is treated as the whole image. None if no region is known,
+            in which case the methods must not be called.
         side: Side length S of the images in pixels.
     """
 

@@ -81,10 +81,10 @@ class WeakDraws:
 
 
 def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
-    """Returns crops that are moved and, if necessary, enlarged to contain the middle half of each lesion's box.
+    """Moves crops and, if necessary, enlarges them to contain the central half (per side) of each lesion's box.
 
-    Crops that already contain it are not changed. At least 1 / 4 of a lesion's box is then visible, or 9 / 16 if the
-    crop is as large as the box.
+    Crops that already contain it are not changed. At least 1/4 of the area of a lesion's box is then visible, or 9/16
+    if the crop is as large as the box.
 
     Args:
         box: Crops (y0, x0, h, w) in pixels, `(B, 4)`.

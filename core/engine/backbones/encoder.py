@@ -67,7 +67,7 @@ class Encoder(nn.Module):
         widths: Number of channels of the feature map at each stride.
         features: Number of pooled features F, equal to the number of channels of the coarsest map.
         origin: Source, licence and SHA-256 of the backbone's initial weights, stored with the encoder. If another
-            backbone was requested but not available, `instead_of` is its name.
+            backbone was requested but not available, `instead_of` names it.
         class_head: Head trained to classify A_0 to A_k in pre-training, or None.
     """
 

@@ -102,8 +102,8 @@ def region_weights(masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[
 def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, limit: float = LIMIT) -> float | None:
     """Computes PRO (per-region overlap, 0 to 1) exactly: every map value is used as a threshold.
 
-    The curve is interpolated linearly and integrated up to the false positive rate `limit` over evaluated pixels
-    outside lesions. Returns None unless there are evaluated pixels both inside and outside lesions.
+    The curve is interpolated linearly and integrated up to a false positive rate of `limit`. The rate is computed
+    over evaluated pixels outside lesions. Returns None without evaluated pixels inside and outside lesions.
     """
     weights, regions = region_weights(masks, valid)
     inside = np.ones(maps.shape, bool) if valid is None else valid

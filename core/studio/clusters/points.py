@@ -218,7 +218,8 @@ class Projected:
     coords: float32 (E, M, 2), coordinates of the images on the map.
     near: int64 (E, M, k), indices of the k nearest points of the map in feature space, nearest first.
     distance: float32 (E, M, k), distances to these points.
-    out_of_support: bool (E, M), whether their mean exceeds the 99th percentile of the same mean for points of the map.
+    out_of_support: bool (E, M), whether the mean of the k distances exceeds the 99th percentile of
+        this mean for the map's points.
     """
 
     key: str

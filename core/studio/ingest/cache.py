@@ -172,7 +172,7 @@ def folders(home: Home) -> list[Path]:
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """Returns the folders of the parts of a cached set in order, or only the folder of the set if it has no parts."""
+    """Returns the part folders of a cached set in order, or the set's own folder if it has no parts."""
     return sorted(folder.glob("part-*")) or [folder]
 
 

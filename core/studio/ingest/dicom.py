@@ -128,7 +128,7 @@ class Form(NamedTuple):
 
 
 def open_image(path: Path, pixels: bool = False) -> tuple[Any, Form, list[str]]:
-    """Opens a DICOM image; returns (dataset with repaired pixel elements, pixel format, faults of the header).
+    """Opens a DICOM image; returns (dataset with repaired pixel elements, pixel format, header errors).
 
     Unless `pixels` is True, large elements stay on disk. Raises Unreadable if the file is not a readable patient image.
     """
@@ -430,7 +430,7 @@ def lookup(ds: Any, keyword: str, voi: bool) -> tuple[int, np.ndarray, int] | No
 
 
 def entries_of(ds: Any, data: Any, count: int) -> np.ndarray:
-    """Returns up to `count` entries of a lookup table. `data` has numbers, or the bytes of 8-bit or 16-bit entries."""
+    """Returns up to `count` entries of a lookup table. `data` holds numbers, or bytes of 8-bit or 16-bit entries."""
     if isinstance(data, (bytes, bytearray)):
         kind = np.uint8 if len(data) < 2 * count else np.dtype("<u2" if ds.original_encoding[1] is not False else ">u2")
         data = np.frombuffer(bytes(data)[: len(data) // np.dtype(kind).itemsize * np.dtype(kind).itemsize], kind)

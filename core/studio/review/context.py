@@ -43,7 +43,7 @@ _LAYER = ("reader_role", "read_blind", "people_tags", "reading_session", "asked_
 
 
 class NoOrder(Exception):
-    """Raised if neutral names have not been drawn yet; `reading` then draws the names and reads the context again."""
+    """Raised if a blinded reader has no order of cases yet; `reading` then draws one and reads the context again."""
 
     def __init__(self, study: str, reader: str, session: int | None):
         self.order = study, reader, session

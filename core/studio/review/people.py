@@ -96,7 +96,7 @@ def reader_of_token(store: Store, secret: str) -> str | None:
 
 
 def revoke_tokens(store: Store, reader: str, by: str, number: int | None = None) -> int:
-    """Revokes the reader's token with the id `number`, by default all tokens. Returns how many were revoked.
+    """Revokes the reader's token with the id `number`, or all of them if None. Returns how many were revoked.
 
     Raises NotFound if the reader has no token with this id.
     """

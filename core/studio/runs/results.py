@@ -119,7 +119,7 @@ def baseline_row(
 
 
 def evaluate_both(store: Store, run_id: str, protocol: str = "held-out", masks: str = "") -> list[dict]:
-    """Evaluates a run with and without the region of interest; returns each row followed by the baseline's row."""
+    """Evaluates a run with and without the region of interest; returns both rows, each followed by the baseline's."""
     run = runs.get_run(store, run_id)
 
     def rows(roi: bool) -> list[dict]:

@@ -48,7 +48,7 @@ Seen = tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 def load_detector(store: Store, run_id: str, device: str = "auto"):
-    """Loads a run's detector. Raises ValueError if the run is not a finished fit, and Damaged if files changed."""
+    """Loads a run's detector. Raises ValueError if the run is not a finished fit, and Damaged if its files changed."""
     run = runs.get_run(store, run_id)
     if run["kind"] != "fit" or run["status"] != "done":
         raise ValueError(f"{run_id} is not a finished fit (kind {run['kind']}, status {run['status']})")

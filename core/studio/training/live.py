@@ -173,7 +173,7 @@ def _left(estimate: Estimate, job: dict | None, run: str) -> float | None:
 
 
 def evaluation(store: Store, run: str) -> dict | None:
-    """Returns a run's latest evaluation, preferably inside the region of interest, or None if there is none."""
+    """Returns a run's latest evaluation, preferring one inside the region of interest, or None if there is none."""
     rows = store.query('SELECT "row" FROM evaluations WHERE run = ? ORDER BY id DESC LIMIT 8', [run])
     evaluations = [parsed(r, "row")["row"] for r in rows]
     if not evaluations:

@@ -239,11 +239,11 @@ def unrolled_component(above: Tensor) -> Tensor:
 
 
 def choose_rule(values: dict[str, np.ndarray], labels: np.ndarray, threshold: float, seed: int = 0) -> ScoreRule:
-    """Chooses the rule by which images are scored, usually the summary of the map with the highest AUROC.
+    """Chooses the rule by which images are scored, usually the heat-map summary that has the highest AUROC.
 
-    A summary of the class head or of the centres, or a logistic combination of all summaries, is chosen only if its
+    A score from the class head or the class centres, or a logistic combination of all summaries, is chosen only if its
     AUROC is higher by more than `_CLEARLY`, for two reasons: readers can check a score on the map from which it is
-    computed, and with a few dozen images the error of the AUROC is about 0.03. The combination is evaluated by
+    computed, and with a few dozen images the standard error of the AUROC is about 0.03. The combination is evaluated by
     cross-validation. If one of the labels has fewer than `_FEW` images, the default rule is used.
 
     Args:

@@ -176,7 +176,7 @@ def export_csv(
     run: Id of the run whose scores are exported. Defaults to the run that the reader saw, else the study's default run.
 
     Returns {"rows": number of lines, "file", "burned_in": cases with likely burned-in text, as {"cases": ids}}. In the
-    file, "number" is the id of the case, and "frame" the frame's number from 1 or the slice's instance number.
+    file, "number" is the id of the case, and "frame" the 1-based frame number or the slice's instance number.
     """
     names, scored = Names(store, study, keep_names), [r["id"] for r in scored_runs(store, study)]
     rows = store.query(
