@@ -328,7 +328,7 @@ _SHIFTED = (
     "The test’s normal images differ from the held-out ones. Hold out normal images of the same source and fit again, "
     "or read with a higher threshold."
 )
-_MISSES = "The detector misses many lesions: annotate lesions in Review, and train on them."
+_MISSES = "The detector misses many lesions: annotate lesions in Review, then press Learn from marks."
 _SMALL = "There are few cases, so the intervals are wide. Add labelled test cases before you rely on the detector."
 
 
