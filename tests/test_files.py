@@ -13,8 +13,6 @@ ROOT = Path(__file__).resolve().parents[1]
 RUN = 6  # lines of code, the same to the letter
 ENDINGS = (".py", ".js", ".ts", ".mjs", ".sh")
 MADE = {"app/static/answers.d.ts"}  # by a program, from files that are looked at
-# Pairs of files that may share a run, each with the reason.
-EXCUSED: dict[frozenset[str], str] = {}
 
 
 def sources() -> dict[str, list[str]]:
@@ -63,9 +61,7 @@ def repeats(lines: dict[str, list[str]], run: int = RUN) -> dict[frozenset[str],
 
 
 def test_no_run_of_lines_stands_in_two_places(lines):
-    found = repeats({name: text for name, text in lines.items() if name not in MADE})
-    assert {pair: where for pair, where in found.items() if pair not in EXCUSED} == {}
-    assert set(EXCUSED) <= set(found), "a pair that no longer repeats anything needs no excuse"
+    assert repeats({name: text for name, text in lines.items() if name not in MADE}) == {}
 
 
 def test_a_repeat_is_found_and_a_shorter_one_is_not():

@@ -16,7 +16,7 @@ from typing import Any
 from app.commands._common import GROUPS, VERBS, UserError, fail
 
 DEFAULT = "app"
-DATABASE = {  # messages of SQLite about the disk, and what users are told instead
+DATABASE = {  # messages of SQLite about the disk, and the messages that replace them
     "database or disk is full": "The disk is full; nothing was stored. Free some space and try again",
     "attempt to write a readonly database": "The home cannot be written to: check its disk and permissions",
     "unable to open database file": "The database cannot be opened: check the home's disk and permissions",

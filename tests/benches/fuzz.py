@@ -232,7 +232,7 @@ def fuzz(quick: bool = False, only: tuple[str, ...] = (), seconds: float = math.
     """
     unknown = sorted(set(only) - set(READERS))
     if unknown:
-        raise ValueError(f"there is no reader {unknown[0]!r}; choose from: {', '.join(READERS)}")
+        raise ValueError(f"unknown reader {unknown[0]!r}; choose from: {', '.join(READERS)}")
     rows = []
     for name, make in READERS.items():
         if not only or name in only:

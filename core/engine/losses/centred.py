@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 Array = TypeVar("Array", bound=Any)  # torch.Tensor or numpy.ndarray, the same for all arguments
 
-LEAST = 1e-12  # lower limit of the divisor
+LEAST = 1e-24  # squared length below which a difference counts as 0
 
 
 def centred(z: Array, labels: Array, centres: Array) -> Array:
@@ -26,4 +26,4 @@ def centred(z: Array, labels: Array, centres: Array) -> Array:
     """
     difference = z - centres[labels]
     squared = (difference * difference).sum(1)[:, None]
-    return difference * (squared > LEAST**2) / squared.clip(min=LEAST**2) ** 0.5
+    return difference * (squared > LEAST) / squared.clip(min=LEAST) ** 0.5

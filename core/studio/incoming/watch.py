@@ -23,6 +23,7 @@ from core.studio.runs import records as runs
 
 SETTLE = 4.0  # seconds for which the size and time of a file must not change
 EVERY = 3.0  # seconds between two checks
+MISSING = "There is no folder"  # start of the message while a watched folder is missing
 SHARE = 20  # checks take at most 1 / SHARE of the time, even for large folders
 UNFINISHED = {".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", ".download"}  # of incomplete files
 LISTED = 50  # skipped files that are listed by name
@@ -135,9 +136,9 @@ def look(store: Store, clock: Callable[[], float] = time.time) -> list[int]:
 def _look(store: Store, watch: dict, at: float) -> int | None:
     study, folder = watch["study"], Path(watch["folder"])
     if not folder.is_dir():
-        say(store, study, f"There is no folder {folder} any more: put it back, or choose another.")
+        say(store, study, f"{MISSING} {folder} any more: put it back, or choose another.")
         return None
-    if watch["message"].startswith("There is no folder"):
+    if watch["message"].startswith(MISSING):
         say(store, study, "")
     noted = {r["path"]: r for r in store.query("SELECT * FROM incoming WHERE study = ?", [study])}
     rows, present = [], set()

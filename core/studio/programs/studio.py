@@ -424,9 +424,9 @@ class Studio:
         Raises:
             ValueError: If a name in `asked` is unknown.
         """
-        if unknown := set(asked) - {field.name for field in fields(Query)}:
-            names = ", ".join(field.name for field in fields(Query))
-            raise ValueError(f"unknown worklist option {', '.join(sorted(unknown))}; choose from: {names}")
+        options = [field.name for field in fields(Query)]
+        if unknown := set(asked).difference(options):
+            raise ValueError(f"unknown worklist option {', '.join(sorted(unknown))}; choose from: {', '.join(options)}")
         if run is None:
             run = next((row["id"] for row in scored_runs(self.store, show_study(self.store, study)["id"])), None)
         columns = {"id": "case"} | {

@@ -341,6 +341,11 @@ class Marked:
     lesions: tuple[float, ...]
     false_positives: tuple[float, ...]
 
+    @property
+    def highest_false_positive(self) -> float:
+        """Highest rating of a false-positive mark, or minus infinity without one."""
+        return max(self.false_positives, default=-np.inf)
+
 
 def hits(marks: Sequence[Mark], lesions: Sequence[np.ndarray], rule: str) -> Marked:
     """Assigns marks to the lesions (masks, bool `(H, W)`) that they hit, and keeps the highest rating for each lesion.
@@ -351,14 +356,14 @@ def hits(marks: Sequence[Mark], lesions: Sequence[np.ndarray], rule: str) -> Mar
     """
     if rule not in RULES:
         raise ValueError(f"the hit criterion must be one of {', '.join(RULES)}, not {rule!r}")
-    best, false = [-np.inf] * len(lesions), []
+    best, false_positives = [-np.inf] * len(lesions), []
     for mark in marks:
         which = _hit(mark, lesions, rule)
         if which is None:
-            false.append(mark.rating)
+            false_positives.append(mark.rating)
         else:
             best[which] = max(best[which], mark.rating)
-    return Marked(tuple(best), tuple(false))
+    return Marked(tuple(best), tuple(false_positives))
 
 
 def _hit(mark: Mark, lesions: Sequence[np.ndarray], rule: str) -> int | None:
@@ -386,9 +391,7 @@ def jafroc(read: Sequence[Marked], truth: np.ndarray, weights: Mapping[int, Sequ
         ValueError: If an abnormal case has no lesion, or the weights of its lesions do not sum to 1.
     """
     truth = np.asarray(truth, bool)
-    normal = np.array(
-        [max(case.false_positives, default=-np.inf) for case, sick in zip(read, truth, strict=True) if not sick]
-    )
+    normal = np.array([case.highest_false_positive for case, sick in zip(read, truth, strict=True) if not sick])
     columns = []
     for index in map(int, np.flatnonzero(truth)):
         rated = np.array(read[index].lesions)
@@ -405,9 +408,9 @@ def jafroc(read: Sequence[Marked], truth: np.ndarray, weights: Mapping[int, Sequ
 def froc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the FROC curve as (false positives per image, fraction of lesions hit), in order of decreasing rating."""
     rated = np.array([v for case in read for v in case.lesions])
-    false = np.array([v for case in read for v in case.false_positives])
-    cuts = _cuts(np.concatenate([rated, false]))
-    x = (false[None, :] >= cuts[:, None]).sum(1) / len(truth)
+    false_positives = np.array([v for case in read for v in case.false_positives])
+    cuts = _cuts(np.concatenate([rated, false_positives]))
+    x = (false_positives[None, :] >= cuts[:, None]).sum(1) / len(truth)
     y = (rated[None, :] >= cuts[:, None]).mean(1) if len(rated) else np.zeros(len(cuts))
     return np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
 
@@ -419,9 +422,7 @@ def afroc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.nda
     cases. The last segment is straight, and the area below the curve is `jafroc` with equal weights.
     """
     truth = np.asarray(truth, bool)
-    normal = np.array(
-        [max(c.false_positives, default=-np.inf) for c, sick in zip(read, truth, strict=True) if not sick]
-    )
+    normal = np.array([c.highest_false_positive for c, is_sick in zip(read, truth, strict=True) if not is_sick])
     sick = [np.array(c.lesions) for c, is_sick in zip(read, truth, strict=True) if is_sick]
     rated = np.concatenate(sick) if sick else np.zeros(0)
     w = np.concatenate([np.full(len(c), 1 / (len(c) * len(sick))) for c in sick])

@@ -88,7 +88,7 @@ def lists(store: Store, reads: Reads) -> dict[str, str]:
     marks = analysis.assigned_marks(store, reads)
     truth: list[list] = []
     hit: list[list] = []
-    false: list[list] = []
+    false_positives: list[list] = []
     codes = [f"R{j + 1}" for j in range(len(reads.readers))]
     for index, k in enumerate(complete):
         lesions = len(marks[0][0][index].lesions) if marks else int(reads.truth[k])
@@ -100,14 +100,14 @@ def lists(store: Store, reads: Reads) -> dict[str, str]:
             for j, code in enumerate(codes):
                 if marks:
                     read = marks[i][j][index]
-                    false += [[code, arm, k + 1, _number(v)] for v in read.false_positives]
+                    false_positives += [[code, arm, k + 1, _number(v)] for v in read.false_positives]
                     hit += [[code, arm, k + 1, n + 1, _number(v)] for n, v in enumerate(read.lesions) if np.isfinite(v)]
                 elif reads.truth[k]:
                     hit.append([code, arm, k + 1, 1, _number(reads.ratings[i, j, k])])
                 else:
-                    false.append([code, arm, k + 1, _number(reads.ratings[i, j, k])])
+                    false_positives.append([code, arm, k + 1, _number(reads.ratings[i, j, k])])
     tables["truth.csv"] = (["CaseID", "LesionID", "Weight", "ReaderID", "ModalityID", "Paradigm"], truth)
-    tables["fp.csv"] = (["ReaderID", "ModalityID", "CaseID", "FP_Rating"], false)
+    tables["fp.csv"] = (["ReaderID", "ModalityID", "CaseID", "FP_Rating"], false_positives)
     tables["tp.csv"] = (["ReaderID", "ModalityID", "CaseID", "LesionID", "TP_Rating"], hit)
     return {name: _csv(head, rows) for name, (head, rows) in tables.items()}
 

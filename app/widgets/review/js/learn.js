@@ -54,7 +54,7 @@ function shownOf([newest, ...earlier]) {
 
 /** Shows the progress, the result, or both while the encoder is fine-tuned.
  * @param {ReviewView} review @param {Answers.LearntRun} run @param {(work: Promise<unknown>) => void} act
- * @param {(beside: boolean, id?: number) => void} read shows the new detector, on its own or beside the old one */
+ * @param {(beside: boolean, id?: number) => void} read shows the new detector, alone or next to the old one */
 function latest(review, run, act, read) {
   const { setup, study } = review;
   const { job, comparison: found } = run;

@@ -63,7 +63,7 @@ class Names:
     def case(self, case: dict) -> str:
         """Returns the exported name of a case, which is unique in the study and usually has no file suffix.
 
-        Equal real names are told apart by suffix, folder or id. The frame "exam.mp4 #7" becomes "exam #7".
+        Equal real names are distinguished by suffix, folder or id. The frame "exam.mp4 #7" becomes "exam #7".
         """
         if self.keep:
             return self._longer.get(case["id"]) or _bare(case["name"])
